@@ -1,0 +1,27 @@
+//! Atomics, fences and the lock that both sides of a `fork` share.
+//!
+//! Everything above takes its atomics from here, never from `core::sync::atomic`: under
+//! `--cfg loom` the same names are loom's, so that the ring and the sleep/wake protocol are
+//! model-checked as they stand.
+mod lock;
+mod pad;
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{
+    fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+};
+
+pub use lock::{LockGuard, RawLock};
+pub use pad::Pad128;
+
+/// A hint to the processor that this is a spin loop.
+#[inline(always)]
+pub fn pause() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    core::hint::spin_loop();
+}
