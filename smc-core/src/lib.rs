@@ -16,9 +16,11 @@
 #![warn(missing_docs)]
 
 pub mod config;
+pub mod engine;
 pub mod errno;
 pub mod reason;
 pub mod ring;
 pub mod shm;
 pub mod sync;
+pub mod sys;
 pub mod wire;
