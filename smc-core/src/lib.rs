@@ -21,6 +21,7 @@ pub mod errno;
 // A static holds its atomics, which loom's cannot be.
 #[cfg(not(loom))]
 pub mod log;
+pub mod proto;
 pub mod reason;
 pub mod ring;
 pub mod shm;
