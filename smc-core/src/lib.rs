@@ -15,10 +15,15 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(not(loom))]
 pub mod config;
+#[cfg(not(loom))]
 pub mod errno;
+#[cfg(not(loom))]
 pub mod reason;
 pub mod ring;
 pub mod shm;
 pub mod sync;
+pub mod sys;
+#[cfg(not(loom))]
 pub mod wire;

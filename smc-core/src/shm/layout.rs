@@ -41,7 +41,7 @@ pub struct RegionHeader {
 }
 
 /// Where threads of one side sleep: one for each epoll instance or sleeping thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct WaitSlot {
     /// Not 0: a thread sleeps, or is about to, and wants its bell rung. Set by the owner, cleared
@@ -54,7 +54,7 @@ pub struct WaitSlot {
 }
 
 /// What one side publishes of a connection: its share of a CDC message. Only that side writes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Line {
     /// Position up to which the ring that this side fills holds data.
@@ -142,5 +142,5 @@ const _: () = {
     assert!(size_of::<ConnHeader>() == 384);
     assert!(offset_of!(ConnHeader, client) == 128);
     assert!(offset_of!(ConnHeader, server) == 256);
-    assert!(DMB_OFFSET % 4096 == 0);
+    assert!(DMB_OFFSET.is_multiple_of(4096));
 };

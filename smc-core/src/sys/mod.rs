@@ -1,0 +1,2 @@
+//! System calls and memory.
+pub mod copy;
