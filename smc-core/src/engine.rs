@@ -63,6 +63,9 @@ pub fn epoll_opened(_fd: c_int) {}
 /// Some other call made this descriptor (open, pipe, eventfd, …): forgets what we knew of the number.
 #[inline]
 pub fn fd_born(_fd: c_int) {}
+/// A descriptor came from another process (SCM_RIGHTS, `pidfd_getfd`): it may be a socket, also a
+/// connected one.
+pub fn fd_received(_fd: c_int) {}
 /// `dup`, `fcntl(F_DUPFD)` and the like made `new` from `old`.
 pub fn duplicated(_old: c_int, _new: c_int) {}
 /// `dup2`/`dup3` of `old` onto `new`; the real call is made inside.
