@@ -4,6 +4,7 @@ use libc::{c_char, c_int};
 use smc_core::config::Config;
 use smc_core::engine;
 use smc_core::sync::{AtomicU8, Ordering};
+use std::ffi::CStr;
 use std::fmt::Write;
 use std::panic::PanicHookInfo;
 
@@ -14,6 +15,9 @@ const STARTING: u8 = 1;
 /// The engine runs.
 const READY: u8 = 2;
 
+/// Whether io_uring is refused (1): what it does on sockets no hook sees.
+static NO_IO_URING: AtomicU8 = AtomicU8::new(0);
+
 static STATE: AtomicU8 = AtomicU8::new(COLD);
 
 /// Whether the engine runs in this process.
@@ -21,6 +25,11 @@ static STATE: AtomicU8 = AtomicU8::new(COLD);
 pub(crate) fn on() -> bool {
     // Acquire: pairs with the Release in `construct`.
     STATE.load(Ordering::Acquire) == READY
+}
+
+/// Whether the program is told that the kernel has no io_uring.
+pub(crate) fn io_uring_refused() -> bool {
+    NO_IO_URING.load(Ordering::Relaxed) != 0
 }
 
 #[used]
@@ -40,13 +49,15 @@ extern "C" {
 unsafe extern "C" fn construct(
     _argc: c_int,
     _argv: *const *const c_char,
-    _envp: *const *const c_char,
+    envp: *const *const c_char,
 ) {
     if STATE.swap(STARTING, Ordering::Relaxed) != COLD {
         return;
     }
     std::panic::set_hook(Box::new(|_| {}));
     symbols::resolve();
+    #[cfg(target_arch = "x86_64")]
+    crate::variadic::resolve();
     std::panic::set_hook(Box::new(die));
     // SAFETY: a plain query.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
@@ -56,6 +67,10 @@ unsafe extern "C" fn construct(
     let config = config();
     if !config.enabled {
         return;
+    }
+    // SAFETY: the environment that glibc hands over.
+    if unsafe { variable(envp, b"SMC_IO_URING=") } != Some(b"allow") {
+        NO_IO_URING.store(1, Ordering::Relaxed);
     }
     process::entered();
     engine::start(symbols::real_calls(), &config);
@@ -71,6 +86,17 @@ unsafe extern "C" fn construct(
     unsafe { at_quick_exit(process::exiting) };
     // Release: what the engine has set up is visible to whoever sees READY.
     STATE.store(READY, Ordering::Release);
+}
+
+/// The value of an environment variable; `name` ends with the equals sign.
+///
+/// # Safety
+/// `envp` is a vector of strings with a null at its end.
+unsafe fn variable<'a>(envp: *const *const c_char, name: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    let words = (0..).map(|index| unsafe { *envp.add(index) }).take_while(|word| !word.is_null());
+    // SAFETY: as above.
+    words.map(|word| unsafe { CStr::from_ptr(word) }.to_bytes()).find_map(|w| w.strip_prefix(name))
 }
 
 /// The settings.

@@ -27,4 +27,7 @@ mod dispatch;
 mod hooks;
 mod init;
 mod process;
+mod stream;
 mod symbols;
+#[cfg(target_arch = "x86_64")]
+mod variadic;

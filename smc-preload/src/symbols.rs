@@ -24,17 +24,17 @@ use std::mem::transmute;
 pub(crate) struct Slot(AtomicPtr<c_void>);
 
 impl Slot {
-    const fn new(stand_in: *const ()) -> Self {
+    pub(crate) const fn new(stand_in: *const ()) -> Self {
         Self(AtomicPtr::new(stand_in.cast_mut().cast()))
     }
 
     #[inline(always)]
-    fn get(&self) -> *mut c_void {
+    pub(crate) fn get(&self) -> *mut c_void {
         // Relaxed: code is not published by us; both addresses are good at any time.
         self.0.load(Ordering::Relaxed)
     }
 
-    fn set(&self, function: *mut c_void) {
+    pub(crate) fn set(&self, function: *mut c_void) {
         self.0.store(function, Ordering::Relaxed);
     }
 }
@@ -222,13 +222,16 @@ symbols! {
     // processes
     fn daemon(nochdir: c_int, noclose: c_int) -> c_int = next;
     fn _exit(status: c_int) -> ! = { exit_now(status) };
-    fn _Exit(status: c_int) -> ! = { exit_now(status) };
     fn execve(path: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int = { sys!(SYS_execve, path, argv, envp) };
     fn execv(path: *const c_char, argv: *const *const c_char) -> c_int = next;
     fn execvp(file: *const c_char, argv: *const *const c_char) -> c_int = next;
     fn execvpe(file: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int = next;
     fn execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, envp: *const *const c_char, flags: c_int) -> c_int = { sys!(SYS_execveat, dir, path, argv, envp, flags) };
     fn fexecve(fd: c_int, argv: *const *const c_char, envp: *const *const c_char) -> c_int = next;
+    fn io_uring_setup(entries: c_uint, params: *mut c_void) -> c_int = next;
+    fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = next;
+    fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut c_void) -> c_int = next;
+    fn io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, params: *mut c_void, buf: *mut c_void, size: size_t) -> c_int = next;
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = { sys(number, &[a, b, c, d, e, f]) as _ };
 }
 

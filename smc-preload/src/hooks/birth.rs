@@ -1,10 +1,9 @@
 //! Calls that make a descriptor which is not a socket. If its number was one of ours, that one was
 //! closed behind our back, and what we knew of it is forgotten.
+use super::msg::arrived;
 use crate::dispatch::{born, born_pair};
-use crate::process::borrowed_memory;
 use crate::symbols::real;
 use libc::{c_char, c_int, c_uint, c_void, mode_t, sigset_t, DIR};
-use smc_core::engine;
 
 macro_rules! births {
     ($(fn $name:ident($($arg:ident : $type:ty),*);)*) => {$(
@@ -102,8 +101,8 @@ pub(crate) unsafe extern "C-unwind" fn pidfd_getfd(
 ) -> c_int {
     // SAFETY: the program's own call.
     let fd = unsafe { real::pidfd_getfd(pidfd, target, flags) };
-    if fd >= 0 && !borrowed_memory() {
-        engine::fd_received(fd);
+    if fd >= 0 {
+        arrived(fd);
     }
     fd
 }

@@ -21,21 +21,24 @@ hook! {
 }
 
 /// Tells of a new instance.
-fn opened(epfd: c_int) -> c_int {
+pub(crate) fn opened(epfd: c_int) {
     if epfd >= 0 && !borrowed_memory() {
         engine::epoll_opened(epfd);
     }
-    epfd
 }
 
 #[no_mangle]
 pub(crate) unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     // SAFETY: the program's own call.
-    opened(unsafe { real::epoll_create(size) })
+    let epfd = unsafe { real::epoll_create(size) };
+    opened(epfd);
+    epfd
 }
 
 #[no_mangle]
 pub(crate) unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
     // SAFETY: the program's own call.
-    opened(unsafe { real::epoll_create1(flags) })
+    let epfd = unsafe { real::epoll_create1(flags) };
+    opened(epfd);
+    epfd
 }

@@ -28,7 +28,7 @@ pub(crate) unsafe extern "C-unwind" fn recvmsg(
     // SAFETY: the program's own call.
     let real = || unsafe { real::recvmsg(fd, msg, flags) };
     if tracked(fd) {
-        return ret(engine::recv_msg(fd, msg, flags, || real()));
+        return ret(engine::recv_msg(fd, msg, flags, real));
     }
     let got = real();
     if got >= 0 {
@@ -52,11 +52,20 @@ pub(crate) unsafe extern "C-unwind" fn recvmmsg(
     }
     // SAFETY: the program's own call.
     let got = unsafe { real::recvmmsg(fd, msgs, count, flags, timeout) };
-    for index in 0..usize::try_from(got).unwrap_or(0) {
-        // SAFETY: the kernel has filled that many messages.
+    // SAFETY: the kernel has filled that many messages.
+    unsafe { received_several(msgs, got) };
+    got
+}
+
+/// Tells of descriptors that came with several messages.
+///
+/// # Safety
+/// The kernel has filled `count` messages, or fewer than none.
+pub(crate) unsafe fn received_several(msgs: *mut mmsghdr, count: c_int) {
+    for index in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: the caller's promise.
         unsafe { received(&raw mut (*msgs.add(index)).msg_hdr) };
     }
-    got
 }
 
 /// Tells of descriptors that came with a message.
@@ -64,7 +73,7 @@ pub(crate) unsafe extern "C-unwind" fn recvmmsg(
 /// # Safety
 /// A message that the kernel has filled.
 #[inline]
-unsafe fn received(msg: *mut msghdr) {
+pub(crate) unsafe fn received(msg: *mut msghdr) {
     // SAFETY: the caller's promise.
     if unsafe { (*msg).msg_controllen } != 0 {
         // SAFETY: as above.
@@ -91,7 +100,7 @@ unsafe fn received_control(msg: *const msghdr) {
 }
 
 /// A descriptor from another process.
-fn arrived(fd: c_int) {
+pub(crate) fn arrived(fd: c_int) {
     if borrowed_memory() {
         born(fd);
     } else {
@@ -127,7 +136,7 @@ unsafe fn send_each(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int) 
 /// Bytes that a message asks for.
 unsafe fn length(msg: *const msghdr) -> usize {
     // SAFETY: the caller's promise.
-    let (first, count) = unsafe { ((*msg).msg_iov, (*msg).msg_iovlen as usize) };
+    let (first, count) = unsafe { ((*msg).msg_iov, (*msg).msg_iovlen) };
     // SAFETY: as above.
     (0..count).map(|index| unsafe { (*first.add(index)).iov_len }).sum()
 }

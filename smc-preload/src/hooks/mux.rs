@@ -24,7 +24,7 @@ hook! {
 ///
 /// # Safety
 /// Each set is null or holds `count` bits, as `select` asks.
-unsafe fn any_in_sets(count: c_int, sets: [*mut fd_set; 3]) -> bool {
+pub(crate) unsafe fn any_in_sets(count: c_int, sets: [*mut fd_set; 3]) -> bool {
     const BITS: usize = u64::BITS as usize;
     let count = usize::try_from(count).unwrap_or(0);
     (0..count.div_ceil(BITS)).any(|word| {

@@ -33,11 +33,11 @@ pub(crate) unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
     unsafe { real::_exit(status) }
 }
 
-#[no_mangle]
-pub(crate) unsafe extern "C-unwind" fn _Exit(status: c_int) -> ! {
-    exiting();
+/// The same by the name of the C standard.
+#[export_name = "_Exit"]
+pub(crate) unsafe extern "C-unwind" fn c99_exit(status: c_int) -> ! {
     // SAFETY: the program's own call.
-    unsafe { real::_Exit(status) }
+    unsafe { _exit(status) }
 }
 
 /// Forks inside libc (our fork handlers run) and puts /dev/null on the standard descriptors.

@@ -14,7 +14,7 @@ hook! {
 }
 
 /// Tells of a new socket; the way of a child in its parent's memory leaves no trace.
-fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+pub(crate) fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     if fd >= 0 && matches!(domain, libc::AF_INET | libc::AF_INET6) {
         if !borrowed_memory() {
             engine::socket_opened(fd, domain, kind, protocol);
@@ -22,7 +22,6 @@ fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     } else {
         born(fd);
     }
-    fd
 }
 
 #[no_mangle]
@@ -32,7 +31,9 @@ pub(crate) unsafe extern "C-unwind" fn socket(
     protocol: c_int,
 ) -> c_int {
     // SAFETY: the program's own call.
-    opened(unsafe { real::socket(domain, kind, protocol) }, domain, kind, protocol)
+    let fd = unsafe { real::socket(domain, kind, protocol) };
+    opened(fd, domain, kind, protocol);
+    fd
 }
 
 #[no_mangle]
@@ -53,13 +54,12 @@ pub(crate) unsafe extern "C-unwind" fn socketpair(
 
 /// Tells of a connection taken from a listener.
 #[inline(always)]
-fn taken(listener: c_int, fd: c_int) -> c_int {
+pub(crate) fn taken(listener: c_int, fd: c_int) {
     if fd >= 0 && tracked(listener) {
         engine::accepted(listener, fd);
     } else {
         born(fd);
     }
-    fd
 }
 
 #[no_mangle]
@@ -69,7 +69,9 @@ pub(crate) unsafe extern "C-unwind" fn accept(
     len: *mut socklen_t,
 ) -> c_int {
     // SAFETY: the program's own call.
-    taken(fd, unsafe { real::accept(fd, addr, len) })
+    let new = unsafe { real::accept(fd, addr, len) };
+    taken(fd, new);
+    new
 }
 
 #[no_mangle]
@@ -80,5 +82,7 @@ pub(crate) unsafe extern "C-unwind" fn accept4(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the program's own call.
-    taken(fd, unsafe { real::accept4(fd, addr, len, flags) })
+    let new = unsafe { real::accept4(fd, addr, len, flags) };
+    taken(fd, new);
+    new
 }
