@@ -1,10 +1,11 @@
 //! The constructor: from an inert library to a running engine.
+use crate::environment::Environment;
 use crate::{process, symbols};
 use libc::{c_char, c_int};
 use smc_core::config::Config;
 use smc_core::engine;
+use smc_core::log;
 use smc_core::sync::{AtomicU8, Ordering};
-use std::ffi::CStr;
 use std::fmt::Write;
 use std::panic::PanicHookInfo;
 
@@ -64,14 +65,18 @@ unsafe extern "C" fn construct(
         // The program has more rights than its user: whatever the user wants of us, stay out.
         return;
     }
-    let config = config();
-    if !config.enabled {
+    // SAFETY: the environment that glibc hands over; no other thread runs yet.
+    let mut environment = unsafe { Environment::new(envp) };
+    let config = Config::from_env(environment.clone(), &mut |warning| {
+        log::warn_line(format_args!("{warning}"));
+    });
+    if !config.enabled() {
         return;
     }
-    // SAFETY: the environment that glibc hands over.
-    if unsafe { variable(envp, b"SMC_IO_URING=") } != Some(b"allow") {
-        NO_IO_URING.store(1, Ordering::Relaxed);
-    }
+    log::install(config.log_level());
+    let io_uring = environment.find(|(name, _)| *name == b"SMC_IO_URING");
+    let allowed = io_uring.is_some_and(|(_, value)| value == b"allow");
+    NO_IO_URING.store(u8::from(!allowed), Ordering::Relaxed);
     process::entered();
     engine::start(symbols::real_calls(), &config);
     // SAFETY: the handlers live as long as the process; the library is never unloaded.
@@ -86,22 +91,6 @@ unsafe extern "C" fn construct(
     unsafe { at_quick_exit(process::exiting) };
     // Release: what the engine has set up is visible to whoever sees READY.
     STATE.store(READY, Ordering::Release);
-}
-
-/// The value of an environment variable; `name` ends with the equals sign.
-///
-/// # Safety
-/// `envp` is a vector of strings with a null at its end.
-unsafe fn variable<'a>(envp: *const *const c_char, name: &[u8]) -> Option<&'a [u8]> {
-    // SAFETY: the caller's promise.
-    let words = (0..).map(|index| unsafe { *envp.add(index) }).take_while(|word| !word.is_null());
-    // SAFETY: as above.
-    words.map(|word| unsafe { CStr::from_ptr(word) }.to_bytes()).find_map(|w| w.strip_prefix(name))
-}
-
-/// The settings.
-fn config() -> Config {
-    Config { enabled: true }
 }
 
 /// A line of bounded length on the stack.

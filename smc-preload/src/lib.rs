@@ -24,6 +24,7 @@
 //!   kernel's TCP socket stays the program's descriptor, so they are right as they are.
 mod cold;
 mod dispatch;
+mod environment;
 mod hooks;
 mod init;
 mod process;

@@ -25,17 +25,25 @@ pub(crate) unsafe extern "C-unwind" fn recvmsg(
     msg: *mut msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the program's own call.
-    let real = || unsafe { real::recvmsg(fd, msg, flags) };
     if tracked(fd) {
-        return ret(engine::recv_msg(fd, msg, flags, real));
+        // SAFETY: the program's own call.
+        return unsafe { recv_one(fd, msg, flags) };
     }
-    let got = real();
+    // SAFETY: as above.
+    let got = unsafe { real::recvmsg(fd, msg, flags) };
     if got >= 0 {
         // SAFETY: the kernel has filled the message.
         unsafe { received(msg) };
     }
     got
+}
+
+/// One message from a socket of ours.
+#[inline(never)]
+unsafe fn recv_one(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the program's own message.
+    let real = || unsafe { real::recvmsg(fd, msg, flags) };
+    ret(engine::recv_msg(fd, msg, flags, real))
 }
 
 #[no_mangle]
@@ -168,8 +176,7 @@ unsafe fn recv_each(
         let msg = &raw mut entry.msg_hdr;
         let once = flags & !libc::MSG_WAITFORONE;
         // SAFETY: the program's own message.
-        let real = || unsafe { real::recvmsg(fd, msg, once) };
-        let got: ssize_t = ret(engine::recv_msg(fd, msg, once, real));
+        let got = unsafe { recv_one(fd, msg, once) };
         if got < 0 {
             break;
         }

@@ -1,7 +1,6 @@
 //! Options and flags.
 use crate::dispatch::{born, hook, ret, tracked};
 use crate::process::borrowed_memory;
-use crate::symbols::real;
 use libc::{c_int, c_ulong, c_void, socklen_t};
 use smc_core::engine;
 
@@ -26,30 +25,32 @@ hook! {
         let done = unsafe { ioctl(fd, SIOCATMARK, (&raw mut mark) as usize) };
         if done < 0 { done } else { mark }
     };
+
+    // Variadic in C, as `ioctl`.
+    fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int,
+    if tracked(fd) || copies(cmd) => |real| {
+        if copies(cmd) {
+            copy(fd, || ret(engine::fcntl(fd, cmd, arg, real)), || real() as c_int)
+        } else {
+            ret(engine::fcntl(fd, cmd, arg, real))
+        }
+    };
 }
 
-/// Variadic in C, as `ioctl`.
-#[no_mangle]
-pub(crate) unsafe extern "C-unwind" fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int {
-    let copies = matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
-    if !copies && !tracked(fd) {
-        // SAFETY: the program's own call.
-        return unsafe { real::fcntl(fd, cmd, arg) };
-    }
-    // SAFETY: as above.
-    let real = || unsafe { real::fcntl(fd, cmd, arg) as isize };
-    if !copies {
-        return ret(engine::fcntl(fd, cmd, arg, real));
-    }
-    if !tracked(fd) {
-        let new = real() as c_int;
+/// Whether a command of `fcntl` makes a descriptor.
+#[inline(always)]
+pub(crate) fn copies(cmd: c_int) -> bool {
+    matches!(cmd, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
+}
+
+/// Copies a descriptor, by the engine if it is one of ours.
+fn copy(fd: c_int, ours: impl FnOnce() -> c_int, real: impl FnOnce() -> c_int) -> c_int {
+    if !tracked(fd) || borrowed_memory() {
+        let new = real();
         born(new);
         return new;
     }
-    if borrowed_memory() {
-        return real() as c_int;
-    }
-    let new = ret(engine::fcntl(fd, cmd, arg, real));
+    let new = ours();
     if new >= 0 {
         engine::duplicated(fd, new);
     }

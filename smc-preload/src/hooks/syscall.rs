@@ -103,7 +103,7 @@ hooked! {
     SYS_dup3 => by_name!(life::dup3, a, b, c),
     #[cfg(target_arch = "x86_64")]
     SYS_dup2 => by_name!(life::dup2, a, b),
-    SYS_fcntl if ours(a) || copies(b) => by_name!(opt::fcntl, a, b, c),
+    SYS_fcntl if ours(a) || opt::copies(b as c_int) => by_name!(opt::fcntl, a, b, c),
     SYS_ioctl if ours(a) => by_name!(opt::ioctl, a, b, c),
     SYS_getsockopt if ours(a) => by_name!(opt::getsockopt, a, b, c, d, e),
     SYS_setsockopt if ours(a) => by_name!(opt::setsockopt, a, b, c, d, e),
@@ -153,11 +153,6 @@ pub(crate) unsafe extern "C-unwind" fn syscall(
 #[inline(always)]
 fn ours(word: usize) -> bool {
     tracked(word as c_int)
-}
-
-/// Whether an `fcntl` command makes a descriptor.
-fn copies(command: usize) -> bool {
-    matches!(command as c_int, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC)
 }
 
 unsafe fn any_in_sets(count: usize, sets: [usize; 3]) -> bool {
