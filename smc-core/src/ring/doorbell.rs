@@ -87,17 +87,24 @@ pub fn unwant(word: &AtomicU64, slot: usize) {
 }
 
 /// Asks for the bell. The caller then looks at all that it waits for, and only then sleeps.
+///
+/// All writes to the word read it as well: so they have an order on which every thread (and loom,
+/// which knows no other) agrees. On x86-64 that costs no more than the fence alone.
 #[inline]
 pub fn arm(slot: &WaitSlot) {
-    slot.armed.store(1, Ordering::Relaxed);
+    // Relaxed: ordered by the fence.
+    slot.armed.swap(1, Ordering::Relaxed);
     // Fence S.
-    full_fence();
+    fence_after_rmw();
 }
 
 /// No longer asks for it; it may have been rung all the same.
 #[inline]
 pub fn disarm(slot: &WaitSlot) {
-    slot.armed.store(0, Ordering::Relaxed);
+    // Relaxed: a bell that still rings is one in vain.
+    if slot.armed.load(Ordering::Relaxed) != 0 {
+        slot.armed.swap(0, Ordering::Relaxed);
+    }
 }
 
 /// Whether a connection has news for this slot.
