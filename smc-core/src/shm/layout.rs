@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Native byte order: both ends are on one machine.
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// "SMCLGRP1": a region that is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SMCLGRP1");
@@ -105,6 +105,35 @@ pub struct ConnHeader {
     pub client: Line,
     /// Published by the server.
     pub server: Line,
+}
+
+impl ConnHeader {
+    /// Client: makes a slot that both sides have released ready for a new connection.
+    pub fn reset(&self, token: &[u8; 16]) {
+        for line in [&self.client, &self.server] {
+            for word in [&line.prod, &line.base, &line.cons, &line.want_ready, &line.want_bell] {
+                word.store(0, Ordering::Relaxed);
+            }
+            line.switch_offset.store(0, Ordering::Relaxed);
+            line.flags.store(0, Ordering::Relaxed);
+        }
+        self.reason.store(0, Ordering::Relaxed);
+        self.released.store(0, Ordering::Relaxed);
+        let (low, high) = token.split_at(8);
+        for (word, half) in self.token.iter().zip([low, high]) {
+            let bytes = half.try_into().unwrap_or([0; 8]);
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// The token; valid once the state says that there is a request.
+    pub fn token_bytes(&self) -> [u8; 16] {
+        let mut token = [0; 16];
+        for (half, word) in token.chunks_exact_mut(8).zip(&self.token) {
+            half.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        token
+    }
 }
 
 /// Values of [`ConnHeader::state`].
