@@ -3,7 +3,7 @@ use crate::cold::sys;
 use crate::init;
 use libc::c_int;
 use smc_core::engine;
-use smc_core::sync::{AtomicI32, AtomicPtr, Ordering};
+use smc_core::sync::{AtomicI32, AtomicPtr, AtomicU8, Ordering};
 
 /// The process that our memory belongs to, in a page that the kernel wipes in the child of a `fork`
 /// but not, of course, in a child that shares the memory. Points to [`PLAIN`] without such a page.
@@ -14,6 +14,9 @@ static PLAIN: AtomicI32 = AtomicI32::new(NOBODY);
 
 /// What the page holds after it was wiped.
 const NOBODY: c_int = 0;
+
+/// Set while the engine is prepared for a `fork`; the child finds it set.
+static FORKING: AtomicU8 = AtomicU8::new(0);
 
 /// The process that has already been told of its end.
 static ENDED: AtomicI32 = AtomicI32::new(NOBODY);
@@ -54,18 +57,19 @@ fn wiped_page() -> Option<*mut AtomicI32> {
     (wiped == 0).then_some(page as *mut AtomicI32)
 }
 
-/// Whether this is a child that runs in its parent's memory (`vfork`, `CLONE_VM`). What it does to
-/// its descriptors is nothing that the parent may learn.
+/// Whether this is a child that runs in its parent's memory (`vfork`, `CLONE_VM`), or one whose
+/// fork ran no handlers (`_Fork`, a raw `clone`). What it does to its descriptors is nothing that
+/// the parent may learn.
 ///
-/// Also notices the child of a `fork` that ran no handlers (`_Fork`, a raw `clone`), or has not run
-/// ours yet. A system call, so only rare paths ask.
+/// The child of a `fork` is told from these also before our handler has run in it: handlers of
+/// other libraries come first, and may close descriptors. A system call, so only rare paths ask.
 #[cold]
 pub(crate) fn borrowed_memory() -> bool {
     let owner = owner().load(Ordering::Relaxed);
     if owner == pid() {
         return false;
     }
-    if owner == NOBODY && OWNER.load(Ordering::Relaxed).cast_const() != &raw const PLAIN {
+    if owner == NOBODY && FORKING.load(Ordering::Relaxed) == 1 {
         forked();
         return false;
     }
@@ -76,6 +80,7 @@ pub(crate) fn borrowed_memory() -> bool {
 fn forked() {
     let me = pid();
     if owner().swap(me, Ordering::Relaxed) != me {
+        FORKING.store(0, Ordering::Relaxed);
         engine::fork_child();
     }
 }
@@ -83,10 +88,12 @@ fn forked() {
 /// `pthread_atfork`, before.
 pub(crate) unsafe extern "C" fn before_fork() {
     engine::fork_prepare();
+    FORKING.store(1, Ordering::Relaxed);
 }
 
 /// `pthread_atfork`, in the parent.
 pub(crate) unsafe extern "C" fn after_fork_in_parent() {
+    FORKING.store(0, Ordering::Relaxed);
     engine::fork_parent();
 }
 
