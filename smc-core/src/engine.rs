@@ -202,11 +202,10 @@ fn stale(fd: c_int) {
 pub fn fd_received(fd: c_int) {
     fd_born(fd);
     let Some(process) = process::get() else { return };
-    if tcp::is_tcp(fd) && !process.is_borrowed() {
+    if !process.is_borrowed() && tcp::is_tcp(fd) {
         adopt(process, fd);
     }
 }
-
 /// `dup`, `fcntl(F_DUPFD)` and the like made `new` from `old`.
 pub fn duplicated(old: c_int, new: c_int) {
     let Some(process) = process::get() else { return };

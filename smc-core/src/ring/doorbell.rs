@@ -30,14 +30,9 @@ use crate::sync::{fence_after_rmw, full_fence, AtomicU64, Ordering};
 /// Tells the other side that connection `conn` has news.
 ///
 /// The caller has just published them. `peer` is the other side's line of that connection, `slots`
-/// are the other side's, `ring_bell` wakes the owner of a slot.
+/// are the other side's [`WAIT_SLOTS`], `ring_bell` wakes the owner of a slot.
 #[inline]
-pub fn announce(
-    conn: usize,
-    peer: &Line,
-    slots: &[WaitSlot; WAIT_SLOTS],
-    ring_bell: impl FnMut(usize),
-) {
+pub fn announce(conn: usize, peer: &Line, slots: &[WaitSlot], ring_bell: impl FnMut(usize)) {
     // Fence A.
     full_fence();
     // Relaxed: ordered by the fence.
@@ -48,18 +43,12 @@ pub fn announce(
     }
 }
 
-fn tell(
-    conn: usize,
-    ready: u64,
-    bell: u64,
-    slots: &[WaitSlot; WAIT_SLOTS],
-    mut ring_bell: impl FnMut(usize),
-) {
+fn tell(conn: usize, ready: u64, bell: u64, slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
     let conn = conn & (CONNS - 1);
     let bit = 1_u64 << (conn & 63);
     let mut set = false;
-    for slot in bits(ready) {
-        let word = &slots[slot].ready[conn >> 6];
+    for slot in bits(ready).filter_map(|slot| slots.get(slot)) {
+        let word = &slot.ready[conn >> 6];
         // Relaxed: see "A and the fence in take_ready".
         if word.load(Ordering::Relaxed) & bit == 0 {
             // Release: pairs with the Acquire in take_ready.
@@ -71,11 +60,11 @@ fn tell(
         // Fence B.
         fence_after_rmw();
     }
-    for slot in bits(ready | bell) {
-        let armed = &slots[slot].armed;
+    for index in bits(ready | bell) {
+        let Some(slot) = slots.get(index) else { break };
         // Relaxed: ordered by fence A or B. Of several announcers the swap lets one ring.
-        if armed.load(Ordering::Relaxed) != 0 && armed.swap(0, Ordering::AcqRel) != 0 {
-            ring_bell(slot);
+        if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
+            ring_bell(index);
         }
     }
 }
@@ -98,17 +87,24 @@ pub fn unwant(word: &AtomicU64, slot: usize) {
 }
 
 /// Asks for the bell. The caller then looks at all that it waits for, and only then sleeps.
+///
+/// All writes to the word read it as well: so they have an order on which every thread (and loom,
+/// which knows no other) agrees. On x86-64 that costs no more than the fence alone.
 #[inline]
 pub fn arm(slot: &WaitSlot) {
-    slot.armed.store(1, Ordering::Relaxed);
+    // Relaxed: ordered by the fence.
+    slot.armed.swap(1, Ordering::Relaxed);
     // Fence S.
-    full_fence();
+    fence_after_rmw();
 }
 
 /// No longer asks for it; it may have been rung all the same.
 #[inline]
 pub fn disarm(slot: &WaitSlot) {
-    slot.armed.store(0, Ordering::Relaxed);
+    // Relaxed: a bell that still rings is one in vain.
+    if slot.armed.load(Ordering::Relaxed) != 0 {
+        slot.armed.swap(0, Ordering::Relaxed);
+    }
 }
 
 /// Whether a connection has news for this slot.
