@@ -4,6 +4,7 @@
 //! end are never ours: such sockets are plain TCP.
 use crate::engine::Kind;
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys::raw;
 use libc::c_int;
 
 /// Descriptors that can be ours.
@@ -99,4 +100,28 @@ pub(crate) fn all() -> impl Iterator<Item = (c_int, Entry)> {
         let value = word.load(Ordering::Acquire);
         (value != 0).then_some((fd, Entry(value)))
     })
+}
+
+/// Moves a descriptor of ours to a high number, out of the program's way, and closes the low one.
+/// It stays where it is if there is no room.
+pub(crate) fn raise(fd: c_int) -> c_int {
+    let top = raw::descriptor_limit().min(LIMIT);
+    let from = top - (top / 4).min(4096);
+    let fd = match raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, from) {
+        Ok(high) => {
+            raw::close(fd);
+            high as c_int
+        }
+        Err(_) => fd,
+    };
+    set(fd, Entry::internal());
+    fd
+}
+
+/// Closes a descriptor of ours.
+pub(crate) fn drop_internal(fd: c_int) {
+    if fd >= 0 {
+        take(fd);
+        raw::close(fd);
+    }
 }

@@ -3,6 +3,7 @@ use crate::ring::{RxHalf, TxHalf};
 use crate::shm::layout::{ConnHeader, Line};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, LockGuard, Ordering, RawLock};
 use crate::sys::raw;
+use crate::sys::thread::tid;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
@@ -199,8 +200,8 @@ macro_rules! guard {
         impl Conn {
             #[doc = $doc]
             #[inline(always)]
-            pub fn $take(&self, me: u32) -> $name<'_> {
-                let lock = self.$lock.lock(me, raw::yield_now, raw::exists);
+            pub fn $take(&self) -> $name<'_> {
+                let lock = self.$lock.lock(tid(), raw::yield_now, raw::exists);
                 $name { conn: self, _lock: lock }
             }
         }
@@ -266,8 +267,7 @@ impl Conn {
         self.procs.store(1, Ordering::Relaxed);
         self.low_water.store(1, Ordering::Relaxed);
         self.header.store(0, Ordering::Relaxed);
-        // Nobody else knows the record yet, so the locks are free; 1 is no thread of ours.
-        let mut setup = self.lock_setup(1);
+        let mut setup = self.lock_setup();
         *setup = Setup {
             bytes: 0,
             turns: 0,
@@ -281,10 +281,10 @@ impl Conn {
             looks: 0,
         };
         drop(setup);
-        let mut tx = self.lock_tx(1);
+        let mut tx = self.lock_tx();
         *tx = Tx { half: TxHalf::at(0), ring: 0, looked: 0 };
         drop(tx);
-        let mut rx = self.lock_rx(1);
+        let mut rx = self.lock_rx();
         *rx = Rx { half: RxHalf::at(0), ring: 0, looked: 0, drain: 0, error: 0 };
     }
 

@@ -2,7 +2,6 @@
 use super::Ctx;
 use crate::arena::{flag, phase, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
-use crate::process;
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
@@ -19,7 +18,7 @@ impl Ctx<'_> {
         }
         if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
             // Under the lock: what other threads send is before this, or fails.
-            let _tx = conn.lock_tx(process::tid());
+            let _tx = conn.lock_tx();
             conn.raise(flag::TX_SHUT);
             if let Some((own, _)) = conn.lines() {
                 // Release: pairs with the Acquire of a reader; all that was sent is there.
@@ -56,7 +55,7 @@ impl Ctx<'_> {
             self.leave_slot();
         }
         conn.tx_mode.store(MODE_TCP, Ordering::Release);
-        self.process.arena.release(self.index);
+        self.process.device.arena.release(self.index);
     }
 
     fn cancel_request(&self) {
@@ -76,7 +75,7 @@ impl Ctx<'_> {
         if self.conn.rx_mode.load(Ordering::Acquire) != MODE_RING {
             return false;
         }
-        let mut rx = self.conn.lock_rx(process::tid());
+        let mut rx = self.conn.lock_rx();
         let queued = self.receiver(&mut rx).map(|mut receiver| {
             receiver.ready().map_or(0, |n| n)
         });

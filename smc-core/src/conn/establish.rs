@@ -8,7 +8,8 @@ use super::Ctx;
 use crate::arena::{flag, phase, Conn};
 use crate::config::Mode;
 use crate::errno::Errno;
-use crate::process::{self, Process};
+use crate::fdtable;
+use crate::process::Process;
 use crate::reason::Reason;
 use crate::shm::layout::{state, VERSION};
 use crate::sync::Ordering;
@@ -148,7 +149,7 @@ impl Ctx<'_> {
     }
 
     fn remove_accept(&self, bytes: &[u8; ACCEPT_LEN]) {
-        let mut setup = self.conn.lock_setup(process::tid());
+        let mut setup = self.conn.lock_setup();
         if self.conn.phase() != phase::VIRGIN {
             return;
         }
@@ -200,13 +201,13 @@ impl Ctx<'_> {
         if tcp::written(self.fd, false) != Ok(0) {
             return Err(Reason::OFFSET);
         }
-        let gid = process.control.gid().map_err(|_| Reason::FD_LIMIT)?;
+        let gid = process.device.control.gid().map_err(|_| Reason::FD_LIMIT)?;
         let mut token = [0; 16];
         if !raw::random(&mut token[..12]) {
             return Err(Reason::INTERR);
         }
         token[12..].copy_from_slice(&self.index.to_ne_bytes());
-        let mut setup = self.conn.lock_setup(process::tid());
+        let mut setup = self.conn.lock_setup();
         setup.token = token;
         setup.peer_uid = found.uid;
         Ok(LoopbackAccept {
@@ -233,13 +234,13 @@ impl Ctx<'_> {
         let (Some(own), Some(peer)) = (own, peer) else { return Err(Reason::INTERR) };
         let mut netlink = self.process.netlink.lock();
         if *netlink < 0 {
-            *netlink = process::raise(diag::open().map_err(|_| Reason::NO_DIAG)?);
+            *netlink = fdtable::raise(diag::open().map_err(|_| Reason::NO_DIAG)?);
         }
         match diag::query(*netlink, peer, own) {
             Ok(found) => Ok(found),
             Err(_) => {
                 // Whatever is still in the queue must not answer the next question.
-                process::drop_fd(core::mem::replace(&mut *netlink, -1));
+                fdtable::drop_internal(core::mem::replace(&mut *netlink, -1));
                 Err(Reason::NO_DIAG)
             }
         }
@@ -331,7 +332,7 @@ impl Ctx<'_> {
 
     /// Counts bytes that went over TCP while the handshake is under way.
     pub(crate) fn traffic(&self, bytes: usize, receiving: bool) {
-        let mut setup = self.conn.lock_setup(process::tid());
+        let mut setup = self.conn.lock_setup();
         setup.bytes = setup.bytes.saturating_add(bytes as u64);
         if !receiving && setup.received_last {
             setup.turns += 1;
@@ -346,7 +347,7 @@ impl Ctx<'_> {
             phase::REQUESTED => self.see_answer(),
             phase::OFFERED => {
                 let looks = {
-                    let mut setup = self.conn.lock_setup(process::tid());
+                    let mut setup = self.conn.lock_setup();
                     setup.looks += 1;
                     setup.looks
                 };
@@ -363,7 +364,7 @@ impl Ctx<'_> {
     }
 
     fn request_if_it_pays(&self) {
-        let mut setup = self.conn.lock_setup(process::tid());
+        let mut setup = self.conn.lock_setup();
         let pays = match self.process.config.attach_after {
             Some(bytes) => setup.bytes >= bytes,
             None => setup.bytes >= BYTES || setup.turns >= TURNS,
@@ -381,7 +382,7 @@ impl Ctx<'_> {
             s2c: setup.codes[1].max(config.rcvbuf_code).min(6),
         };
         let (gid, token) = (setup.gid, setup.token);
-        match group_for(self.process, &gid, &token, geometry, self.index) {
+        match group_for(&self.process.device, &gid, &token, geometry, self.index) {
             Ok((group, slot)) => {
                 let Some(header) = group.header(slot) else { return };
                 header.reset(&token);
@@ -404,13 +405,12 @@ impl Ctx<'_> {
 
     /// Joins the record to a slot: rings, cursors, header.
     fn join(&self, group_index: usize, slot: usize) {
-        let Some(group) = self.process.groups.get(group_index) else { return };
+        let Some(group) = self.process.device.groups.get(group_index) else { return };
         let Some(header) = group.header(slot) else { return };
-        let me = process::tid();
         self.conn.group.store(group_index as u32, Ordering::Relaxed);
         self.conn.slot.store(slot as u32, Ordering::Relaxed);
-        self.conn.lock_tx(me).ring = group.ring(slot, true).0;
-        self.conn.lock_rx(me).ring = group.ring(slot, false).0;
+        self.conn.lock_tx().ring = group.ring(slot, true).0;
+        self.conn.lock_rx().ring = group.ring(slot, false).0;
         // SAFETY: requires a header that stays mapped while the record is in use: a group is
         // retired only when none of its connections is left.
         unsafe { self.conn.join(header) };
@@ -427,7 +427,7 @@ impl Ctx<'_> {
                 self.fall_back(reason);
             }
             _ => {
-                let mut setup = self.conn.lock_setup(process::tid());
+                let mut setup = self.conn.lock_setup();
                 setup.waited += 1;
                 if setup.waited < PATIENCE {
                     return;
@@ -468,12 +468,12 @@ impl Ctx<'_> {
 
 /// Server: takes first contacts and requests, and attaches what it may.
 pub(crate) fn look(process: &Process) {
-    process.control.drain(process, |token| {
+    process.device.control.drain(&process.device, |token| {
         let (_, conn) = by_token(process, token)?;
-        let setup = conn.lock_setup(process::tid());
+        let setup = conn.lock_setup();
         Some(setup.peer_uid)
     });
-    for group in process.groups.iter().filter(|group| !group.is_client()) {
+    for group in process.device.groups.iter().filter(|group| !group.is_client()) {
         let Some(head) = group.head() else { continue };
         for (word, requests) in head.requests.iter().enumerate() {
             if requests.load(Ordering::Relaxed) == 0 {
@@ -494,7 +494,7 @@ pub(crate) fn look(process: &Process) {
 
 /// Answers one request; false: not yet.
 fn answer(process: &Process, group_index: usize, slot: usize) -> bool {
-    let Some(group) = process.groups.get(group_index) else { return true };
+    let Some(group) = process.device.groups.get(group_index) else { return true };
     let Some(header) = group.header(slot) else { return true };
     if header.state.load(Ordering::Acquire) != state::REQUESTED {
         return true;
@@ -517,7 +517,7 @@ fn answer(process: &Process, group_index: usize, slot: usize) -> bool {
         return false;
     }
     {
-        let setup = conn.lock_setup(process::tid());
+        let setup = conn.lock_setup();
         if setup.token != token || setup.peer_uid != group.peer_uid {
             return decline(Reason::BAD_TOKEN);
         }
@@ -546,9 +546,9 @@ fn answer(process: &Process, group_index: usize, slot: usize) -> bool {
 /// The connection whose ACCEPT carried a token.
 fn by_token<'p>(process: &'p Process, token: &[u8; 16]) -> Option<(u32, &'p Conn)> {
     let index = u32::from_ne_bytes([token[12], token[13], token[14], token[15]]);
-    let conn = process.arena.conn(index)?;
+    let conn = process.device.arena.conn(index)?;
     let mine = conn.is_used()
         && conn.phase() == phase::OFFERED
-        && conn.lock_setup(process::tid()).token == *token;
+        && conn.lock_setup().token == *token;
     mine.then_some((index, conn))
 }

@@ -5,7 +5,6 @@ use super::Ctx;
 use crate::arena::{bump, flag, MODE_RING};
 use crate::engine::Ret;
 use crate::errno::Errno;
-use crate::process;
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
@@ -102,7 +101,7 @@ pub(crate) fn sendfile(
 /// Reads as much of the file as fits into the ring.
 fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     let conn = ctx.conn;
-    let mut tx = conn.lock_tx(process::tid());
+    let mut tx = conn.lock_tx();
     let closed = conn.lines().is_some_and(|(_, peer)| {
         peer.flags.load(Ordering::Acquire) & flags::CLOSED != 0
     });

@@ -47,14 +47,14 @@ impl<'a> Ctx<'a> {
     /// The link group, once attached.
     #[inline(always)]
     pub(crate) fn group(&self) -> Option<&'a Group> {
-        self.process.groups.get(self.conn.group.load(Ordering::Relaxed) as usize)
+        self.process.device.groups.get(self.conn.group.load(Ordering::Relaxed) as usize)
     }
 
     /// Tells the peer of news.
     #[inline(always)]
     pub(crate) fn announce(&self) {
         if let Some(group) = self.group() {
-            group.announce(self.conn, self.process);
+            group.announce(self.conn, &self.process.device);
         }
     }
 

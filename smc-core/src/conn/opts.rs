@@ -4,7 +4,6 @@ use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
 use crate::errno::Errno;
-use crate::process;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::tcp;
@@ -94,7 +93,7 @@ impl Ctx<'_> {
                 let mode = self.see_switch()?;
                 let mut count = tcp::queued_in(self.fd).unwrap_or(0);
                 if mode == MODE_RING || mode == MODE_DRAIN {
-                    let mut rx = self.conn.lock_rx(process::tid());
+                    let mut rx = self.conn.lock_rx();
                     let queued = self.receiver(&mut rx).map(|mut receiver| receiver.queued());
                     count += queued.and_then(Result::ok).unwrap_or(0);
                 }
@@ -104,7 +103,7 @@ impl Ctx<'_> {
                 if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
                     return Ok(real());
                 }
-                let mut tx = self.conn.lock_tx(process::tid());
+                let mut tx = self.conn.lock_tx();
                 let unread = self.sender(&mut tx).map(|mut sender| sender.unread());
                 let count = unread.and_then(Result::ok).unwrap_or(0);
                 drop(tx);

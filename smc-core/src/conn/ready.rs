@@ -1,7 +1,6 @@
 //! What poll says of a connection that has consented.
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_HYBRID, MODE_RING};
-use crate::process;
 use crate::shm::layout::flags as line_flags;
 use crate::sync::Ordering;
 use crate::sys::raw;
@@ -32,7 +31,7 @@ impl Ctx<'_> {
             events |= self.ready_kernel(rx_mode, tx_ring);
         }
         if wanted & IN != 0 && rx_mode == MODE_RING {
-            let mut rx = conn.lock_rx(process::tid());
+            let mut rx = conn.lock_rx();
             let low = conn.low_water.load(Ordering::Relaxed) as usize;
             let there = self.receiver(&mut rx).map(|mut receiver| match receiver.ready() {
                 Ok(n) if n < low => receiver.queued().unwrap_or(n),
@@ -44,7 +43,7 @@ impl Ctx<'_> {
             }
         }
         if wanted & OUT != 0 && tx_ring && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
-            let mut tx = conn.lock_tx(process::tid());
+            let mut tx = conn.lock_tx();
             if let Some(mut sender) = self.sender(&mut tx) {
                 let enough = sender.producer().low_water();
                 let there = sender.room().is_ok_and(|room| room >= enough)

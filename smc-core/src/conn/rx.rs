@@ -9,7 +9,6 @@ use super::Ctx;
 use crate::arena::{bump, flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
 use crate::errno::Errno;
-use crate::process;
 use crate::reason::Reason;
 use crate::ring::RingError;
 use crate::shm::layout::flags as line_flags;
@@ -98,7 +97,7 @@ impl Ctx<'_> {
     {
         let (own, peer) = self.conn.lines()?;
         let group = self.group()?;
-        Some(LoopbackRx::new(self, group, own, peer, rx))
+        Some(LoopbackRx::new((&self.process.device, group), self.conn, own, peer, rx))
     }
 }
 
@@ -156,7 +155,7 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
         if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(ctx.fd) {
             return call.short(Errno::AGAIN);
         }
-        let known = ctx.conn.lock_rx(process::tid()).half.pos();
+        let known = ctx.conn.lock_rx().half.pos();
         let peer = ctx.conn.lines().map(|(_, peer)| peer);
         let skip = if flags & libc::MSG_PEEK != 0 { call.done as u64 } else { 0 };
         let came = || {
@@ -207,19 +206,19 @@ impl Call<'_> {
     #[inline]
     fn step(&mut self) -> Result<Step, Errno> {
         match self.ctx.see_switch()? {
-            MODE_RING => self.from_ring(),
+            MODE_RING => self.read_ring(),
             MODE_DRAIN => self.drain(),
-            MODE_HYBRID => self.from_tcp(usize::MAX),
+            MODE_HYBRID => self.read_tcp(usize::MAX),
             // Back on TCP for good.
-            _ => self.from_tcp(usize::MAX),
+            _ => self.read_tcp(usize::MAX),
         }
     }
 
     /// The ring, then the end of the stream.
     #[inline]
-    fn from_ring(&mut self) -> Result<Step, Errno> {
+    fn read_ring(&mut self) -> Result<Step, Errno> {
         let ctx = self.ctx;
-        let mut rx = ctx.conn.lock_rx(process::tid());
+        let mut rx = ctx.conn.lock_rx();
         if rx.error != 0 {
             let error = core::mem::take(&mut rx.error);
             return Err(Errno(error));
@@ -268,7 +267,7 @@ impl Call<'_> {
         }
         if self.must_look(&mut rx) {
             drop(rx);
-            return self.from_tcp(usize::MAX);
+            return self.read_tcp(usize::MAX);
         }
         Ok(Step::Empty)
     }
@@ -337,11 +336,11 @@ impl Call<'_> {
 
     /// What TCP holds from before the switch.
     fn drain(&mut self) -> Result<Step, Errno> {
-        let rest = self.ctx.conn.lock_rx(process::tid()).drain;
+        let rest = self.ctx.conn.lock_rx().drain;
         let before = self.done;
-        let step = self.from_tcp(usize::try_from(rest).unwrap_or(usize::MAX))?;
+        let step = self.read_tcp(usize::try_from(rest).unwrap_or(usize::MAX))?;
         if !self.peeks() && self.done > before {
-            let mut rx = self.ctx.conn.lock_rx(process::tid());
+            let mut rx = self.ctx.conn.lock_rx();
             rx.drain = rx.drain.saturating_sub((self.done - before) as u64);
             if rx.drain == 0 {
                 self.ctx.conn.rx_mode.store(MODE_RING, Ordering::Release);
@@ -354,7 +353,7 @@ impl Call<'_> {
     }
 
     /// The TCP socket, without waiting; at most `limit` bytes.
-    fn from_tcp(&mut self, limit: usize) -> Result<Step, Errno> {
+    fn read_tcp(&mut self, limit: usize) -> Result<Step, Errno> {
         let ctx = self.ctx;
         let hybrid = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_HYBRID;
         while self.done < self.total || self.total == 0 {

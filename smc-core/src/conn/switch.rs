@@ -6,7 +6,6 @@
 use super::Ctx;
 use crate::arena::{flag, phase, Conn, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::errno::Errno;
-use crate::process;
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::{fence_after_rmw, AtomicU32, Ordering};
@@ -82,7 +81,7 @@ impl Ctx<'_> {
         if conn.phase() != phase::ATTACHED || !agreed || wrong || !conn.has(flag::CONSENTED) {
             return false;
         }
-        let _tx = conn.lock_tx(process::tid());
+        let _tx = conn.lock_tx();
         if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
             return true;
         }
@@ -120,7 +119,7 @@ impl Ctx<'_> {
         if peer.flags.load(Ordering::Acquire) & flags::SWITCHED == 0 {
             return Ok(mode);
         }
-        let mut rx = conn.lock_rx(process::tid());
+        let mut rx = conn.lock_rx();
         if conn.rx_mode.load(Ordering::Acquire) != MODE_HYBRID {
             return Ok(conn.rx_mode.load(Ordering::Acquire));
         }

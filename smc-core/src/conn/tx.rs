@@ -5,7 +5,6 @@ use super::Ctx;
 use crate::arena::{bump, flag, phase, Tx, TxGuard, MODE_RING};
 use crate::engine::Ret;
 use crate::errno::Errno;
-use crate::process;
 use crate::reason::Reason;
 use crate::ring::RingError;
 use crate::shm::layout::flags;
@@ -94,7 +93,7 @@ impl Ctx<'_> {
         }
         let sent = self.conn.tx_tcp_bytes.load(Ordering::Relaxed);
         {
-            let mut setup = self.conn.lock_setup(process::tid());
+            let mut setup = self.conn.lock_setup();
             if sent < setup.look_at {
                 return;
             }
@@ -112,7 +111,7 @@ impl Ctx<'_> {
         let (own, peer) = self.conn.lines()?;
         let group = self.group()?;
         // SAFETY-free: the ring's address and size come from the private geometry.
-        Some(Loopback::sender(self, group, own, peer, tx))
+        Some(Loopback::sender((&self.process.device, group), self.conn, own, peer, tx))
     }
 
     /// Looks whether the peer is still there, now and then and when there was news.
@@ -209,7 +208,7 @@ enum Step {
 #[inline]
 fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
     let conn = ctx.conn;
-    let mut tx = conn.lock_tx(process::tid());
+    let mut tx = conn.lock_tx();
     if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
         return Step::Kernel;
     }
@@ -253,7 +252,6 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
                 return Step::Failed(Errno::FAULT);
             }
             Err(RingError::Violation(_)) => {
-                drop(sender);
                 drop(tx);
                 ctx.fault(Reason::PROTOCOL);
                 return Step::Kernel;
@@ -268,7 +266,7 @@ impl Ctx<'_> {
     /// Asks the peer to tell when there is space; true: there is some already, or the kernel has
     /// to answer.
     pub(crate) fn block_tx(&self) -> bool {
-        let mut tx = self.conn.lock_tx(process::tid());
+        let mut tx = self.conn.lock_tx();
         if self.conn.has(flag::PEER_GONE | flag::TX_SHUT | flag::TCP_NEWS) {
             let news = self.conn.has(flag::TCP_NEWS);
             if news {

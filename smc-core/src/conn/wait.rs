@@ -9,6 +9,7 @@ use crate::process::Process;
 use crate::ring::doorbell;
 use crate::shm::layout::Line;
 use crate::sync::{pause, AtomicU32, Ordering};
+use crate::sys::thread::{keep_errno, last_errno};
 use crate::sys::{clock, raw};
 use libc::{c_int, pollfd, timespec, timeval};
 
@@ -138,7 +139,7 @@ impl Ctx<'_> {
         mut ready: impl FnMut() -> bool,
     ) -> Result<Woken, Errno> {
         let group = self.group().ok_or(Errno::AGAIN)?;
-        let queue = self.process.queues.borrow().ok();
+        let queue = self.process.device.queues.borrow().ok();
         let slot = queue.as_ref().and_then(|queue| queue.slot_in(group));
         let own: Option<&Line> = self.conn.lines().map(|(own, _)| own);
         let _wish = Wish::new(own, slot);
@@ -173,7 +174,7 @@ impl Ctx<'_> {
             self.conn.raise(flag::TCP_NEWS);
         }
         if fds[2].revents != 0 {
-            group.drain(self.process);
+            group.drain(&self.process.device);
         }
         match got {
             Ok(0) if left.is_some_and(|left| ns.is_some_and(|ns| ns >= left)) => Ok(Woken::Timeout),
@@ -231,24 +232,6 @@ pub(crate) fn to_timespec(ns: u64) -> timespec {
         tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0),
     }
-}
-
-/// The C `errno`.
-pub(crate) fn last_errno() -> Errno {
-    // SAFETY: requires nothing: the address of this thread's errno is always valid.
-    Errno(unsafe { *libc::__errno_location() })
-}
-
-/// Runs something that may set the C `errno`, and puts it back.
-pub(crate) fn keep_errno<T>(with: impl FnOnce() -> T) -> T {
-    // SAFETY: as in `last_errno`.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let saved = unsafe { *place };
-    let value = with();
-    // SAFETY: as above.
-    unsafe { *place = saved };
-    value
 }
 
 /// Whether a call goes on after a signal handler has run: as the kernel, not if it has a timeout,

@@ -5,7 +5,7 @@ use crate::conn::Ctx;
 use crate::engine::Ret;
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::sync::Ordering;
 use crate::sys::iov::fetch;
 use crate::sys::raw;
@@ -86,7 +86,7 @@ impl Epolls {
         let mut state = instance.state.lock();
         let queue = instance.queue(process);
         instance.queue.store(-1, Ordering::Release);
-        process::drop_fd(instance.inner.swap(-1, Ordering::AcqRel));
+        fdtable::drop_internal(instance.inner.swap(-1, Ordering::AcqRel));
         if let Some(queue) = queue {
             // Not from the program's epoll alone: it may be open in another process.
             let _ = raw::epoll_ctl(fd, libc::EPOLL_CTL_DEL, queue.bell(), 0, 0);

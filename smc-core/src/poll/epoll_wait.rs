@@ -1,6 +1,7 @@
 //! `epoll_wait` and its kin.
 use super::instance::{Instance, State, TAG_BELL, TAG_INNER};
-use crate::conn::wait::{last_errno, Deadline};
+use crate::conn::wait::Deadline;
+use crate::sys::thread::last_errno;
 use crate::engine::Ret;
 use crate::errno::Errno;
 use crate::process::Process;
@@ -154,7 +155,7 @@ impl Instance {
     /// Asks all peers to ring.
     pub(super) fn arm(&self, process: &Process, state: &State) {
         for member in &state.members {
-            let slots = process.groups.get(member.group).and_then(Group::own_slots);
+            let slots = process.device.groups.get(member.group).and_then(Group::own_slots);
             let Some(slot) = slots.and_then(|slots| slots.get(member.slot)) else { continue };
             if slot.armed.load(Ordering::Relaxed) == 0 {
                 doorbell::arm(slot);
@@ -215,7 +216,8 @@ fn translate(
     let mut inner = false;
     for index in 0..got {
         let Ok(event) = fetch(start.wrapping_add(index)) else { continue };
-        match { event.u64 } {
+        let data = event.u64;
+        match data {
             TAG_BELL => {}
             TAG_INNER => inner = true,
             data => {
@@ -236,7 +238,8 @@ fn pass(
     out: &mut Out,
     event: epoll_event,
 ) {
-    match { event.u64 } {
+    let data = event.u64;
+    match data {
         TAG_BELL => {}
         TAG_INNER => drain_inner(process, instance, state, out),
         data => {

@@ -7,7 +7,8 @@ use crate::arena::{flag, phase};
 use crate::conn::wait::Spin;
 use crate::conn::Ctx;
 use crate::errno::Errno;
-use crate::process::{self, Process};
+use crate::fdtable;
+use crate::process::Process;
 use crate::ring::doorbell;
 use crate::shm::layout::{CONNS, CONN_WORDS};
 use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -124,7 +125,7 @@ impl Instance {
 
     pub(super) fn queue<'p>(&self, process: &'p Process) -> Option<&'p Queue> {
         let index = usize::try_from(self.queue.load(Ordering::Acquire)).ok()?;
-        process.queues.get(index)
+        process.device.queues.get(index)
     }
 
     /// Makes the inner epoll and the bell members of the program's epoll, once.
@@ -133,8 +134,8 @@ impl Instance {
             return Ok(());
         }
         let outer = self.outer.load(Ordering::Acquire);
-        let queue = process.queues.take()?;
-        let inner = process::raise(raw::epoll_create()?);
+        let queue = process.device.queues.take()?;
+        let inner = fdtable::raise(raw::epoll_create()?);
         let bell = (libc::EPOLLIN | libc::EPOLLET) as u32;
         let joined = raw::epoll_ctl(outer, libc::EPOLL_CTL_ADD, queue.bell(), bell, TAG_BELL)
             .and_then(|_| {
@@ -143,7 +144,7 @@ impl Instance {
             });
         if let Err(errno) = joined {
             let _ = raw::epoll_ctl(outer, libc::EPOLL_CTL_DEL, queue.bell(), 0, 0);
-            process::drop_fd(inner);
+            fdtable::drop_internal(inner);
             queue.give_back();
             return Err(errno);
         }
@@ -163,7 +164,7 @@ impl Instance {
     /// Whether any ring has news, without the lock.
     pub(super) fn any_news(&self, process: &Process, slots: &[(usize, usize)]) -> bool {
         slots.iter().any(|(group, slot)| {
-            let slots = process.groups.get(*group).and_then(Group::own_slots);
+            let slots = process.device.groups.get(*group).and_then(Group::own_slots);
             slots.and_then(|slots| slots.get(*slot)).is_some_and(doorbell::any_ready)
         })
     }
@@ -348,7 +349,7 @@ impl State {
         self.turn = self.turn.wrapping_add(1);
         for step in 0..count {
             let at = (self.turn + step) % count;
-            let Some(group) = process.groups.get(self.members[at].group) else { continue };
+            let Some(group) = process.device.groups.get(self.members[at].group) else { continue };
             if !core::ptr::eq(group, self.members[at].maker) {
                 continue;
             }
@@ -403,7 +404,7 @@ impl State {
         let mut stays = false;
         let mut next = self.members[at].regs[slot];
         let Some(index) = group.conn_at(slot) else { return (false, true) };
-        let Some(conn) = process.arena.conn(index) else { return (false, true) };
+        let Some(conn) = process.device.arena.conn(index) else { return (false, true) };
         while let Some(reg) = next.and_then(|index| self.reg(index)) {
             next = reg.next;
             if reg.conn != index || reg.fired {
@@ -436,8 +437,8 @@ impl State {
     ) {
         let data = event.u64;
         if data >= TAG_CONTROL {
-            if let Some(group) = process.groups.get((data - TAG_CONTROL) as usize) {
-                group.drain(process);
+            if let Some(group) = process.device.groups.get((data - TAG_CONTROL) as usize) {
+                group.drain(&process.device);
                 if group.is_dead() {
                     self.wake_group(group.index(), process);
                 }
@@ -447,7 +448,7 @@ impl State {
         let Some(reg) = u32::try_from(data).ok().and_then(|index| self.reg(index)).copied() else {
             return;
         };
-        let Some(conn) = process.arena.conn(reg.conn) else { return };
+        let Some(conn) = process.device.arena.conn(reg.conn) else { return };
         let ctx = Ctx { process, index: reg.conn, conn, fd: reg.fd };
         if reg.place == Place::Shared {
             conn.raise(flag::TCP_NEWS);
@@ -486,7 +487,7 @@ impl State {
         };
         for (slot, first) in member.regs.iter().enumerate() {
             if let Some(reg) = first.and_then(|index| self.regs.get(index as usize)) {
-                if let Some(conn) = process.arena.conn(reg.conn) {
+                if let Some(conn) = process.device.arena.conn(reg.conn) {
                     conn.raise(flag::TCP_NEWS);
                 }
                 member.pending[slot / 64] |= 1 << (slot % 64);

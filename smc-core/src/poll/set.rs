@@ -1,7 +1,8 @@
 //! `poll` and `select`: both lower to [`poll`].
 use crate::arena::{flag, phase, MODE_TCP};
 use crate::conn::switch::Inside;
-use crate::conn::wait::{keep_errno, last_errno, to_timespec, Deadline, Spin};
+use crate::conn::wait::{to_timespec, Deadline, Spin};
+use crate::sys::thread::{keep_errno, last_errno};
 use crate::conn::Ctx;
 use crate::engine::Ret;
 use crate::errno::Errno;
@@ -224,7 +225,7 @@ fn sleep(
 ) -> Result<bool, Errno> {
     // From here on nobody of this side consents for a socket that only the kernel watches.
     let _inside: Inlist<'_> = enter(process, fds);
-    let queue = process.queues.borrow()?;
+    let queue = process.device.queues.borrow()?;
     let mut extra = Fds::new();
     let (wishes, all) = Wishes::new(process, fds, &queue, &mut extra);
     if any_ring(process, fds) {
@@ -273,7 +274,7 @@ fn sleep(
         raw::eventfd_clear(queue.bell());
     }
     if set[own + 1..].iter().any(|entry| entry.revents != 0) {
-        process.groups.iter().for_each(|group: &Group| group.drain(process));
+        process.device.groups.iter().for_each(|group: &Group| group.drain(&process.device));
     }
     match got {
         Ok(0) => Ok(left.is_some_and(|left| ns.is_some_and(|ns| ns >= left))),

@@ -30,10 +30,10 @@ impl Bufs {
     /// From `recvmsg` and `sendmsg`: the buffers and a copy of the header.
     pub fn message(message: *const msghdr) -> Result<(Self, msghdr), Errno> {
         let header: msghdr = fetch(message)?;
-        if header.msg_iovlen as usize > IOV_MAX {
+        if header.msg_iovlen > IOV_MAX {
             return Err(Errno::MSGSIZE);
         }
-        Ok((Self::Many(header.msg_iov, header.msg_iovlen as usize), header))
+        Ok((Self::Many(header.msg_iov, header.msg_iovlen), header))
     }
 
     /// How many buffers there are.
@@ -87,6 +87,7 @@ impl Bufs {
 
 /// The program's bytes to send. The pointer may be bad: copies notice.
 #[inline(always)]
+#[allow(clippy::not_unsafe_ptr_arg_deref)] // No dereference: a copy that survives a bad pointer.
 pub fn input<'a>(base: *const u8, len: usize) -> InBuf<'a> {
     // SAFETY: requires memory of the program that nothing of ours aliases, or a bad pointer, which
     // the copy survives.
@@ -95,6 +96,7 @@ pub fn input<'a>(base: *const u8, len: usize) -> InBuf<'a> {
 
 /// The program's room for bytes.
 #[inline(always)]
+#[allow(clippy::not_unsafe_ptr_arg_deref)] // As above.
 pub fn output<'a>(base: *mut u8, len: usize) -> OutBuf<'a> {
     // SAFETY: as in `input`.
     unsafe { OutBuf::new(base, len) }

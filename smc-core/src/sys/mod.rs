@@ -22,3 +22,5 @@ pub mod real;
 pub mod scm;
 #[cfg(not(loom))]
 pub mod tcp;
+#[cfg(not(loom))]
+pub mod thread;

@@ -358,3 +358,11 @@ pub fn raise_thread(signal: c_int) {
 pub fn shutdown(fd: c_int, how: c_int) -> SysResult {
     sys!(Sysno::shutdown, fd_arg(fd), how as usize)
 }
+
+/// Soft limit of open descriptors.
+pub fn descriptor_limit() -> usize {
+    let mut limit = [0_u64; 2];
+    let resource = libc::RLIMIT_NOFILE as usize;
+    let got = sys!(Sysno::prlimit64, 0_usize, resource, 0_usize, limit.as_mut_ptr() as usize);
+    got.map_or(1024, |_| usize::try_from(limit[0]).unwrap_or(usize::MAX))
+}

@@ -3,9 +3,10 @@
 //! A server's process listens on an abstract SEQPACKET socket whose random name, its GID, only the
 //! clients that it sent an ACCEPT know. A client connects and sends a memfd; that is all, nobody
 //! waits for an answer. Later connections of the same pair take a slot in the region and set a bit.
-use super::group::{Geometry, Group};
+use super::group::{Geometry, Group, Peer};
 use crate::errno::Errno;
-use crate::process::{self, Process};
+use super::device::Device;
+use crate::fdtable;
 use crate::reason::Reason;
 use crate::shm::layout::VERSION;
 use crate::sync::{AtomicI32, Ordering};
@@ -56,7 +57,7 @@ impl Control {
         let len = scm::abstract_address(&gid, &mut address);
         let opened = raw::bind(fd, &address[..len]).and_then(|_| raw::listen(fd, 4096));
         if let Err(errno) = opened {
-            process::drop_fd(fd);
+            fdtable::drop_internal(fd);
             return Err(errno);
         }
         inner.gid = gid;
@@ -66,7 +67,7 @@ impl Control {
 
     /// Server: takes what clients have sent, then makes their link groups. `known` tells the user
     /// of the client's socket for a token of ours.
-    pub(crate) fn drain(&self, process: &Process, known: impl Fn(&[u8; 16]) -> Option<u32>) {
+    pub(crate) fn drain(&self, device: &Device, known: impl Fn(&[u8; 16]) -> Option<u32>) {
         let listener = self.listener();
         if listener < 0 {
             return;
@@ -74,16 +75,16 @@ impl Control {
         let Some(mut inner) = self.inner.try_lock() else { return };
         while let Some(free) = inner.pending.iter_mut().find(|fd| **fd < 0) {
             match raw::accept(listener) {
-                Ok(fd) => *free = process::raise(fd),
+                Ok(fd) => *free = fdtable::raise(fd),
                 Err(_) => break,
             }
         }
         for slot in inner.pending.iter_mut().filter(|fd| **fd >= 0) {
-            match first_message(process, *slot, &known) {
+            match first_message(device, *slot, &known) {
                 Err(Errno::AGAIN) => {}
                 Ok(()) => *slot = -1,
                 Err(_) => {
-                    process::drop_fd(*slot);
+                    fdtable::drop_internal(*slot);
                     *slot = -1;
                 }
             }
@@ -92,10 +93,10 @@ impl Control {
 
     /// In the child of a fork: the socket is the parent's.
     pub(crate) fn after_fork(&self) {
-        process::drop_fd(self.listener.swap(-1, Ordering::AcqRel));
+        fdtable::drop_internal(self.listener.swap(-1, Ordering::AcqRel));
         if let Some(mut inner) = self.inner.try_lock() {
             for fd in &mut inner.pending {
-                process::drop_fd(core::mem::replace(fd, -1));
+                fdtable::drop_internal(core::mem::replace(fd, -1));
             }
         }
     }
@@ -114,25 +115,25 @@ impl Control {
 
 fn seqpacket() -> Result<c_int, Errno> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    raw::socket(libc::AF_UNIX, kind, 0).map(process::raise)
+    raw::socket(libc::AF_UNIX, kind, 0).map(fdtable::raise)
 }
 
 /// Server: one first message. `Ok`: the socket belongs to a group now.
 fn first_message(
-    process: &Process,
+    device: &Device,
     socket: c_int,
     known: &impl Fn(&[u8; 16]) -> Option<u32>,
 ) -> Result<(), Errno> {
     let mut bytes = [0; CONTROL_MAX];
     let (len, fd) = scm::recv(socket, &mut bytes)?;
     let Some(memfd) = fd else { return Err(Errno::PROTO) };
-    let outcome = adopt(process, socket, memfd, bytes.get(..len).unwrap_or(&[]), known);
+    let outcome = adopt(device, socket, memfd, bytes.get(..len).unwrap_or(&[]), known);
     raw::close(memfd);
     outcome
 }
 
 fn adopt(
-    process: &Process,
+    device: &Device,
     socket: c_int,
     memfd: c_int,
     bytes: &[u8],
@@ -156,42 +157,48 @@ fn adopt(
     if !Group::is_published(&map, geometry) {
         return Err(Errno::PROTO);
     }
-    let mut changing = process.groups.changing.lock();
-    process.groups.retire(&mut changing);
-    let index = process.groups.vacancy().ok_or(Errno::NOMEM)?;
-    process.queues.forget_group(index);
-    let group = Group::new(index, false, client_gid, uid, geometry, map, -1, socket);
-    process.groups.add(group);
+    let mut changing = device.groups.changing.lock();
+    device.groups.retire(&mut changing);
+    let index = device.groups.vacancy().ok_or(Errno::NOMEM)?;
+    device.queues.forget_group(index);
+    let group = Group::new(
+        index,
+        Peer { client: false, gid: client_gid, uid, control: socket },
+        geometry,
+        map,
+        -1,
+    );
+    device.groups.add(group);
     Ok(())
 }
 
 /// Client: a link group with the process of this GID that has a free slot, and the slot; makes
 /// first contact where there is none.
 pub(crate) fn group_for<'p>(
-    process: &'p Process,
+    device: &'p Device,
     gid: &[u8; 16],
     token: &[u8; 16],
     geometry: Geometry,
     conn: u32,
 ) -> Result<(&'p Group, usize), Reason> {
-    let mut changing = process.groups.changing.lock();
+    let mut changing = device.groups.changing.lock();
     let fits = |group: &&Group| {
         group.is_client()
             && group.gid() == gid
             && group.geometry() == geometry
-            && group.maker == process.pid()
+            && group.maker == device.pid()
             && !group.is_dead()
     };
-    for group in process.groups.iter().filter(fits) {
+    for group in device.groups.iter().filter(fits) {
         if let Some(slot) = group.take_conn(conn) {
             return Ok((group, slot));
         }
     }
-    process.groups.retire(&mut changing);
-    let index = process.groups.vacancy().ok_or(Reason::TOO_MANY)?;
-    let group = first_contact(process, index, gid, token, geometry)?;
-    process.queues.forget_group(index);
-    let group = process.groups.add(group).ok_or(Reason::TOO_MANY)?;
+    device.groups.retire(&mut changing);
+    let index = device.groups.vacancy().ok_or(Reason::TOO_MANY)?;
+    let group = first_contact(device, index, gid, token, geometry)?;
+    device.queues.forget_group(index);
+    let group = device.groups.add(group).ok_or(Reason::TOO_MANY)?;
     match group.take_conn(conn) {
         Some(slot) => Ok((group, slot)),
         None => Err(Reason::MEM),
@@ -199,7 +206,7 @@ pub(crate) fn group_for<'p>(
 }
 
 fn first_contact(
-    process: &Process,
+    device: &Device,
     index: usize,
     gid: &[u8; 16],
     token: &[u8; 16],
@@ -207,10 +214,10 @@ fn first_contact(
 ) -> Result<Group, Reason> {
     let memory = |_| Reason::MEM;
     let len = geometry.region_len();
-    let memfd = mem::sealed_memfd(c"smc-lgr", len).map(process::raise).map_err(memory)?;
+    let memfd = mem::sealed_memfd(c"smc-lgr", len).map(fdtable::raise).map_err(memory)?;
     let made = mem::Mapping::of(memfd, len).map_err(memory).and_then(|map| {
         Group::publish(&map, geometry);
-        let socket = introduce(process, memfd, gid, token, geometry)?;
+        let socket = introduce(device, memfd, gid, token, geometry)?;
         Ok((map, socket))
     });
     match made {
@@ -219,19 +226,22 @@ fn first_contact(
             // Strict overcommit: keep the memfd, memory is allocated slot by slot.
             let keep = if mem::strict_overcommit() { memfd } else { -1 };
             if keep < 0 {
-                process::drop_fd(memfd);
+                fdtable::drop_internal(memfd);
             }
-            Ok(Group::new(index, true, *gid, uid, geometry, map, keep, socket))
+            Ok({
+                let peer = Peer { client: true, gid: *gid, uid, control: socket };
+                Group::new(index, peer, geometry, map, keep)
+            })
         }
         Err(reason) => {
-            process::drop_fd(memfd);
+            fdtable::drop_internal(memfd);
             Err(reason)
         }
     }
 }
 
 fn introduce(
-    process: &Process,
+    device: &Device,
     memfd: c_int,
     gid: &[u8; 16],
     token: &[u8; 16],
@@ -248,7 +258,7 @@ fn introduce(
         token: *token,
         c2s_code: geometry.c2s,
         s2c_code: geometry.s2c,
-        pid: process.pid(),
+        pid: device.pid(),
     };
     let mut bytes = [0; CONTROL_MAX];
     let sent = raw::connect(socket, &address[..len]).and_then(|_| {
@@ -258,7 +268,7 @@ fn introduce(
     match sent {
         Ok(()) => Ok(socket),
         Err(_) => {
-            process::drop_fd(socket);
+            fdtable::drop_internal(socket);
             Err(Reason::NO_CONTROL)
         }
     }

@@ -2,7 +2,8 @@
 use super::queue::GROUPS;
 use crate::arena::Conn;
 use crate::errno::Errno;
-use crate::process::{self, Process};
+use super::device::Device;
+use crate::fdtable;
 use crate::ring::doorbell;
 use crate::shm::layout::{
     state, ConnHeader, RegionHeader, WaitSlot, CONNS, CONN_OFFSET, DMB_OFFSET, MAGIC, VERSION,
@@ -39,6 +40,19 @@ impl Geometry {
     }
 }
 
+/// Who is at the other end, and what this end is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// This end is the client.
+    pub(crate) client: bool,
+    /// GID of the server's process, or of the client's.
+    pub(crate) gid: [u8; 16],
+    /// The user at the other end.
+    pub(crate) uid: u32,
+    /// The socket to it.
+    pub(crate) control: c_int,
+}
+
 /// One link group, as this process sees it.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -67,13 +81,10 @@ impl Group {
     /// An object for a mapped region.
     pub(crate) fn new(
         index: usize,
-        client: bool,
-        gid: [u8; 16],
-        peer_uid: u32,
+        Peer { client, gid, uid: peer_uid, control }: Peer,
         geometry: Geometry,
         map: Mapping,
         memfd: c_int,
-        control: c_int,
     ) -> Self {
         Self {
             index,
@@ -262,20 +273,20 @@ impl Group {
 
     /// Tells the peer that a connection has news.
     #[inline]
-    pub(crate) fn announce(&self, conn: &Conn, process: &Process) {
+    pub(crate) fn announce(&self, conn: &Conn, device: &Device) {
         let (Some((_, peer)), Some(slots)) = (conn.lines(), self.peer_slots()) else { return };
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
-        doorbell::announce(slot, peer, slots, |slot| self.ring_bell(slot, process));
+        doorbell::announce(slot, peer, slots, |slot| self.ring_bell(slot, device));
     }
 
     #[cold]
-    fn ring_bell(&self, slot: usize, process: &Process) {
-        if let Some(page) = process.page() {
+    fn ring_bell(&self, slot: usize, device: &Device) {
+        if let Some(page) = device.page() {
             page.doorbells.fetch_add(1, Ordering::Relaxed);
         }
         let Some(bell) = self.bells.get(slot) else { return };
         if bell.load(Ordering::Acquire) < 0 {
-            self.drain(process);
+            self.drain(device);
         }
         let fd = bell.load(Ordering::Acquire);
         if fd >= 0 {
@@ -289,7 +300,7 @@ impl Group {
     }
 
     /// Takes what the peer has sent on the control channel.
-    pub(crate) fn drain(&self, process: &Process) {
+    pub(crate) fn drain(&self, device: &Device) {
         let Some(_one) = self.draining.try_lock() else { return };
         let mut bytes = [0; CONTROL_MAX];
         loop {
@@ -300,21 +311,21 @@ impl Group {
             match scm::recv(control, &mut bytes) {
                 Ok((0, _)) | Err(Errno(libc::ECONNRESET)) => {
                     self.dead.store(true, Ordering::Release);
-                    process::drop_fd(self.control.swap(-1, Ordering::AcqRel));
+                    fdtable::drop_internal(self.control.swap(-1, Ordering::AcqRel));
                     return;
                 }
-                Ok((len, fd)) => self.message(bytes.get(..len).unwrap_or(&[]), fd, process),
+                Ok((len, fd)) => self.message(bytes.get(..len).unwrap_or(&[]), fd, device),
                 Err(Errno::MSGSIZE) => {}
                 Err(_) => return,
             }
         }
     }
 
-    fn message(&self, bytes: &[u8], fd: Option<c_int>, process: &Process) {
+    fn message(&self, bytes: &[u8], fd: Option<c_int>, device: &Device) {
         match (Message::parse(bytes), fd) {
             (Ok(Message::Bell { slot }), Some(fd)) => {
                 if let Some(bell) = self.bells.get(usize::from(slot)) {
-                    process::drop_fd(bell.swap(process::raise(fd), Ordering::AcqRel));
+                    fdtable::drop_internal(bell.swap(fdtable::raise(fd), Ordering::AcqRel));
                     // It may have armed and found no bell to be rung by.
                     return;
                 }
@@ -323,7 +334,7 @@ impl Group {
             (Ok(Message::Kick { slot }), None) => {
                 let queue = self.queues.get(usize::from(slot));
                 let index = queue.map_or(0, |queue| queue.load(Ordering::Acquire)) as usize;
-                if let Some(queue) = index.checked_sub(1).and_then(|at| process.queues.get(at)) {
+                if let Some(queue) = index.checked_sub(1).and_then(|at| device.queues.get(at)) {
                     raw::eventfd_ring(queue.bell());
                 }
             }
@@ -334,11 +345,11 @@ impl Group {
 
     /// Closes what only a living group needs.
     fn close_fds(&self) {
-        process::drop_fd(self.control.swap(-1, Ordering::AcqRel));
+        fdtable::drop_internal(self.control.swap(-1, Ordering::AcqRel));
         for bell in &self.bells {
-            process::drop_fd(bell.swap(-1, Ordering::AcqRel));
+            fdtable::drop_internal(bell.swap(-1, Ordering::AcqRel));
         }
-        process::drop_fd(self.memfd);
+        fdtable::drop_internal(self.memfd);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The two halves of a connection over a ring.
+use super::device::Device;
 use super::group::Group;
-use crate::arena::{Rx, Tx};
-use crate::conn::Ctx;
+use crate::arena::{Conn, Rx, Tx};
 use crate::ring::{Consumer, Producer, RingError, RingMem, Violation};
 use crate::shm::layout::Line;
 use crate::sync::Ordering;
@@ -12,7 +12,8 @@ use crate::transport::{Receiver, Sender};
 #[derive(Debug)]
 pub(crate) struct Loopback<'a> {
     producer: Producer<'a>,
-    ctx: Ctx<'a>,
+    conn: &'a Conn,
+    device: &'a Device,
     group: &'a Group,
     /// Bytes behind the last announcement.
     quiet: usize,
@@ -22,18 +23,18 @@ impl<'a> Loopback<'a> {
     /// The half of a connection whose `tx` is locked.
     #[inline(always)]
     pub(crate) fn sender(
-        ctx: &Ctx<'a>,
-        group: &'a Group,
+        (device, group): (&'a Device, &'a Group),
+        conn: &'a Conn,
         own: &'a Line,
         peer: &'a Line,
         tx: &'a mut Tx,
     ) -> Self {
-        let size = group.ring(ctx.conn.slot.load(Ordering::Relaxed) as usize, true).1;
+        let size = group.ring(conn.slot.load(Ordering::Relaxed) as usize, true).1;
         // SAFETY: requires a mapped range that nobody has references to: the ring of a slot of a
         // group that stays mapped while it has connections, touched by copies only.
         let ring = unsafe { RingMem::new(tx.ring as *mut u8, size) };
         let producer = Producer::new(own, peer, &mut tx.half, ring);
-        Self { producer, ctx: *ctx, group, quiet: 0 }
+        Self { producer, conn, device, group, quiet: 0 }
     }
 
     /// The producer, for a system call that fills the ring.
@@ -44,7 +45,7 @@ impl<'a> Loopback<'a> {
     /// Tells the peer of what was published.
     pub(crate) fn announce(&mut self) {
         self.quiet = 0;
-        self.group.announce(self.ctx.conn, self.ctx.process);
+        self.group.announce(self.conn, self.device);
     }
 }
 
@@ -61,8 +62,8 @@ impl Sender for Loopback<'_> {
             return Ok(n);
         }
         self.flush();
-        let (group, ctx) = (self.group, self.ctx);
-        let put = self.producer.write(data, segment, || group.announce(ctx.conn, ctx.process));
+        let (group, conn, device) = (self.group, self.conn, self.device);
+        let put = self.producer.write(data, segment, || group.announce(conn, device));
         self.producer.clear_blocked();
         put
     }
@@ -96,7 +97,8 @@ impl Sender for Loopback<'_> {
 #[derive(Debug)]
 pub(crate) struct LoopbackRx<'a> {
     consumer: Consumer<'a>,
-    ctx: Ctx<'a>,
+    conn: &'a Conn,
+    device: &'a Device,
     group: &'a Group,
 }
 
@@ -104,16 +106,16 @@ impl<'a> LoopbackRx<'a> {
     /// The half of a connection whose `rx` is locked.
     #[inline(always)]
     pub(crate) fn new(
-        ctx: &Ctx<'a>,
-        group: &'a Group,
+        (device, group): (&'a Device, &'a Group),
+        conn: &'a Conn,
         own: &'a Line,
         peer: &'a Line,
         rx: &'a mut Rx,
     ) -> Self {
-        let size = group.ring(ctx.conn.slot.load(Ordering::Relaxed) as usize, false).1;
+        let size = group.ring(conn.slot.load(Ordering::Relaxed) as usize, false).1;
         // SAFETY: as in `Loopback::sender`.
         let ring = unsafe { RingMem::new(rx.ring as *mut u8, size) };
-        Self { consumer: Consumer::new(own, peer, &mut rx.half, ring), ctx: *ctx, group }
+        Self { consumer: Consumer::new(own, peer, &mut rx.half, ring), conn, device, group }
     }
 
 
@@ -141,7 +143,7 @@ impl Receiver for LoopbackRx<'_> {
     #[inline(always)]
     fn done(&mut self) {
         if self.consumer.publish_cons() {
-            self.group.announce(self.ctx.conn, self.ctx.process);
+            self.group.announce(self.conn, self.device);
         }
     }
 }

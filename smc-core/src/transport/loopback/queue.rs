@@ -4,7 +4,7 @@
 //! instance has a queue for good; a thread that blocks in a call borrows one from the pool.
 use super::group::Group;
 use crate::errno::Errno;
-use crate::process;
+use crate::fdtable;
 use crate::sync::{AtomicI32, AtomicU32, AtomicU8, Ordering};
 use crate::sys::raw;
 use libc::c_int;
@@ -55,7 +55,7 @@ impl Queues {
             if free {
                 let borrowed = Borrowed(queue);
                 if queue.bell() < 0 {
-                    queue.bell.store(process::raise(raw::eventfd()?), Ordering::Release);
+                    queue.bell.store(fdtable::raise(raw::eventfd()?), Ordering::Release);
                 }
                 return Ok(borrowed);
             }
@@ -86,7 +86,7 @@ impl Queues {
             if keep(queue.index) {
                 continue;
             }
-            process::drop_fd(queue.bell.swap(-1, Ordering::AcqRel));
+            fdtable::drop_internal(queue.bell.swap(-1, Ordering::AcqRel));
             for slot in &queue.slots {
                 slot.store(0, Ordering::Relaxed);
             }
