@@ -2,14 +2,14 @@
 use super::life::count_connection;
 use super::Ret;
 use crate::arena::{flag, phase};
-use crate::conn::{file, rx, tx, Ctx};
+use crate::conn::{file, pipe, rx, tx, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process;
 use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::{store, Bufs};
-use crate::sys::thread;
+use crate::sys::{raw, thread};
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr, socklen_t};
 
 #[inline(always)]
@@ -164,15 +164,25 @@ pub fn sendfile(
 }
 /// `splice` with a socket of ours at one end (`from` or `to`).
 pub fn splice(
-    _from: c_int,
-    _from_offset: *mut i64,
-    _to: c_int,
-    _to_offset: *mut i64,
-    _len: usize,
-    _flags: u32,
+    from: c_int,
+    from_offset: *mut i64,
+    to: c_int,
+    to_offset: *mut i64,
+    len: usize,
+    flags: u32,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    Ok(real())
+    // Offsets are for files: the kernel refuses them, and anything but a pipe at the other end.
+    let plain = from_offset.is_null() && to_offset.is_null();
+    match (context(from), context(to)) {
+        (Some(ctx), None) if plain && raw::is_pipe(to) => {
+            pipe::from_conn(&ctx, to, len, flags, real)
+        }
+        (None, Some(ctx)) if plain && raw::is_pipe(from) => {
+            pipe::to_conn(&ctx, from, len, flags, real)
+        }
+        _ => Ok(real()),
+    }
 }
 
 /// `getsockopt`.
