@@ -197,6 +197,15 @@ fn stale(fd: c_int) {
     }
 }
 
+/// A descriptor came from another process (SCM_RIGHTS, `pidfd_getfd`): it may be a socket, also a
+/// connected one.
+pub fn fd_received(fd: c_int) {
+    fd_born(fd);
+    let Some(process) = process::get() else { return };
+    if !process.is_borrowed() && tcp::is_tcp(fd) {
+        adopt(process, fd);
+    }
+}
 /// `dup`, `fcntl(F_DUPFD)` and the like made `new` from `old`.
 pub fn duplicated(old: c_int, new: c_int) {
     let Some(process) = process::get() else { return };

@@ -37,6 +37,7 @@ unless_loom! {
     pub mod log;
     mod poll;
     mod process;
+    pub mod proto;
     mod summary;
     pub mod reason;
     mod transport;
