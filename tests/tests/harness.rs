@@ -29,7 +29,7 @@ fn a_hang_is_killed_and_described() {
     let began = Instant::now();
     let text = failure_of(Case::solo("case-smoke", "hangs").timeout(Duration::from_millis(500)));
     assert!(began.elapsed() < Duration::from_secs(20), "waited for the sleeper");
-    assert!(text.contains("Solo still holds its stdout"), "{text}");
+    assert!(text.contains("does not end: [Solo]"), "{text}");
     assert!(text.contains("| before"), "{text}");
     assert!(text.contains("thread "), "{text}");
 }

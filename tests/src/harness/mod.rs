@@ -10,6 +10,7 @@ pub mod process;
 pub mod ready;
 pub mod role;
 pub mod stats;
+pub mod talk;
 
 pub use artefacts::{compile_c, find_library, preload_library, program, scratch, smc_run, Scratch};
 pub use run::{End, Outcome};

@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// Which of the two processes.
@@ -98,28 +98,36 @@ fn drain(from: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 impl Process {
-    /// Waits until the process and everyone who holds its output is gone.
-    fn finish(&mut self, deadline: Instant) -> Result<(), String> {
-        for (from, what) in [(&self.lines, "stdout"), (&self.errors, "stderr")] {
-            loop {
-                match from.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                    Ok(line) if what == "stdout" => self.said.push(line),
-                    Ok(line) => self.stderr.push_str(&format!("{line}\n")),
-                    Err(RecvTimeoutError::Disconnected) => break,
-                    Err(RecvTimeoutError::Timeout) => {
-                        return Err(format!("{:?} still holds its {what}", self.end))
-                    }
+    /// Takes what has come; true when the process and everyone who holds its output is gone.
+    fn step(&mut self) -> bool {
+        let mut open = false;
+        loop {
+            match self.lines.try_recv() {
+                Ok(line) => self.said.push(line),
+                Err(e) => {
+                    open |= e == TryRecvError::Empty;
+                    break;
                 }
             }
         }
-        while self.status.is_none() {
-            self.status = self.child.try_wait().map_err(|e| e.to_string())?;
-            if self.status.is_none() && Instant::now() >= deadline {
-                return Err(format!("{:?} does not end", self.end));
+        loop {
+            match self.errors.try_recv() {
+                Ok(line) => self.stderr.push_str(&format!("{line}\n")),
+                Err(e) => {
+                    open |= e == TryRecvError::Empty;
+                    break;
+                }
             }
-            std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
+        if self.status.is_none() {
+            self.status = self.child.try_wait().unwrap_or(None);
+        }
+        !open && self.status.is_some()
+    }
+
+    /// Ended, but not as the case should.
+    fn failed(&self, expected: &str) -> bool {
+        self.status.is_some_and(|status| describe(status) != expected)
     }
 
     /// Waits for the port that a server announces.
@@ -144,18 +152,38 @@ impl Process {
             let text = std::fs::read_to_string(path).unwrap_or_default();
             self.said.extend(text.lines().map(str::to_owned));
         }
-        let status = match self.status {
-            None => "still running".to_owned(),
-            Some(s) => s.code().map_or_else(
-                || format!("signal {}", s.signal().unwrap_or(0)),
-                |code| format!("exit {code}"),
-            ),
-        };
+        let status = self.status.map_or_else(|| "still running".to_owned(), describe);
         Outcome {
             status,
             transcript: self.said.iter().filter(|l| !l.starts_with('@')).cloned().collect(),
             stderr: self.stderr.clone(),
         }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    let signal = || format!("signal {}", status.signal().unwrap_or(0));
+    status.code().map_or_else(signal, |code| format!("exit {code}"))
+}
+
+/// Steps all of them until they are gone or time is up. When one has failed, the others get only
+/// a few seconds more: they may wait for it for ever.
+fn finish(all: &mut [Process], mut deadline: Instant, expected: &str) -> Result<(), String> {
+    let mut hurried = false;
+    loop {
+        // Not `all`: every one of them must be drained each time.
+        let left = all.iter_mut().filter_map(|p| (!p.step()).then_some(p.end)).collect::<Vec<_>>();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if !hurried && all.iter().any(|p| p.failed(expected)) {
+            hurried = true;
+            deadline = deadline.min(Instant::now() + Duration::from_secs(3));
+        }
+        if Instant::now() >= deadline {
+            return Err(format!("does not end: {left:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -206,7 +234,7 @@ impl Stage<'_> {
         for (key, _) in ours {
             command.env_remove(key);
         }
-        command.env(watchdog::MARK, &self.mark);
+        command.env(watchdog::MARK, &self.mark).env("RUST_BACKTRACE", "0");
         if case.transcript_file {
             command.env("SMC_TEST_TRANSCRIPT", self.file(end, "transcript"));
         }
@@ -242,7 +270,7 @@ impl Stage<'_> {
         } else {
             started.push(self.start(arrangement, End::Solo, None));
         }
-        started.iter_mut().try_for_each(|process| process.finish(deadline))
+        finish(started, deadline, &self.case.status)
     }
 }
 
@@ -261,11 +289,11 @@ impl Case {
         let stuck = watchdog::describe(&left);
         watchdog::kill(&left);
         let mut report = Report { ends: Vec::new(), summaries: Vec::new() };
+        if ended.is_err() {
+            // The last words: everything is dead, so this cannot take long.
+            let _ = finish(&mut started, Instant::now() + Duration::from_secs(2), &self.status);
+        }
         for process in &mut started {
-            if ended.is_err() {
-                // The last words: everything is dead, so this cannot take long.
-                let _ = process.finish(Instant::now() + Duration::from_secs(2));
-            }
             let file = stage.file(process.end, "transcript");
             let outcome = process.outcome(self.transcript_file.then_some(&file));
             report.ends.push((process.end, outcome));
