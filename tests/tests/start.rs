@@ -81,7 +81,8 @@ fn a6_arguments() {
 #[test]
 fn a7_no_standard_descriptors() {
     for closed in ["<&- >&- 2>&-", "<&-", "<&- >&-"] {
-        Case::solo("case-start", "no_standard_fds")
+        let built = compile_c("no_standard_fds", &[]);
+        Case::solo(built.to_str().unwrap(), "no_standard_fds")
             .wrap(["/bin/sh", "-c", &format!("exec \"$@\" {closed}"), "sh"])
             .transcript_file()
             .check();
@@ -111,14 +112,15 @@ fn a10_setuid_program() {
         eprintln!("not root: a setuid program cannot be made");
         return;
     }
-    let dir = scratch();
-    let copy = dir.path().join("setuid-case");
+    // Not below the target directory, which another user may not be able to reach.
+    let copy = std::env::temp_dir().join(format!("smc-tests-setuid-{}", std::process::id()));
     std::fs::copy(program("case-start"), &copy).unwrap();
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o4755)).unwrap();
     Case::pair(copy.to_str().unwrap(), "stream")
         .wrap(["/usr/bin/setpriv", "--reuid=65534", "--clear-groups"])
         .not_accelerated("the loader ignores LD_PRELOAD for a program that gains rights")
         .check();
+    std::fs::remove_file(&copy).unwrap();
 }
 
 /// A static program runs over TCP, against a peer of either kind.

@@ -1,35 +1,11 @@
 //! Descriptors that the program did not open, and those that it closes.
 
-use smc_tests::harness::net::{
-    accept_warm, close, dial_warm, read, recv_to_end, serve, serve_at, Addr, Fd,
-};
-use smc_tests::harness::process::{open_fds, pipe};
+use smc_tests::harness::net::{accept_warm, close, dial_warm, read, recv_to_end, serve, Fd};
+use smc_tests::harness::process::open_fds;
 use smc_tests::harness::role::announce;
 use smc_tests::harness::{net, talk};
 use smc_tests::{libc_call, say};
 use std::process::{Command, Stdio};
-
-/// Started with nothing on 0 to 2: those numbers are the program's to fill, in order.
-pub(crate) fn no_standard_fds() {
-    for fd in 0..3 {
-        say!("{fd} open at start: {}", is_open(fd));
-    }
-    for fd in 0..3 {
-        let _ = net::close(fd);
-    }
-    let (listener, port) = serve_at(&Addr::v4(0), libc::AF_INET);
-    let client = net::dial(port);
-    let server = net::accept(listener).unwrap();
-    say!("listener {listener}, client {client}, server {server}");
-    let answering = std::thread::spawn(move || talk::answer_all(server));
-    talk::ask_many(client, 30).unwrap();
-    close(client).unwrap();
-    say!("answered {}", answering.join().unwrap());
-    close(server).unwrap();
-    close(listener).unwrap();
-    let (a, b) = pipe();
-    say!("pipe {a} {b}");
-}
 
 fn is_open(fd: Fd) -> bool {
     libc_call!(libc::fcntl(fd, libc::F_GETFD)).is_ok()

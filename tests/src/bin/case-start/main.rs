@@ -64,7 +64,6 @@ fn main() {
         ("arguments", Role::Solo) => arguments(&told.args),
         ("stream", Role::Server) => stream_server(),
         ("stream", Role::Client(port)) => stream_client(port),
-        ("no_standard_fds", Role::Solo) => descriptors::no_standard_fds(),
         ("list", Role::Solo) => descriptors::list(),
         ("child_lists", Role::Server) => descriptors::child_lists_server(),
         ("child_lists", Role::Client(port)) => descriptors::child_lists_client(port),
