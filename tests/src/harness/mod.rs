@@ -211,9 +211,9 @@ impl Case {
         self
     }
 
-    /// Runs the case bare and in every arrangement; panics with both transcripts at the first
-    /// difference. With `SMC_TEST_BARE_ONLY=1` it runs bare, `SMC_TEST_REPEAT` times (default 2),
-    /// to show that the case itself is deterministic.
+    /// Runs the case bare and in every arrangement; panics with both transcripts where they
+    /// differ. For the developer: `SMC_TEST_ONLY=Both` runs one arrangement, `SMC_TEST_BARE_ONLY=1`
+    /// none but bare, and `SMC_TEST_REPEAT=20` each of them that many times.
     pub fn check(&self) {
         let bare = self.run(Arrangement::Bare);
         for (end, outcome) in &bare.ends {
@@ -228,17 +228,8 @@ impl Case {
                 self.name
             );
         }
-        if std::env::var_os("SMC_TEST_BARE_ONLY").is_some() {
-            let times =
-                std::env::var("SMC_TEST_REPEAT").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
-            for _ in 1..times {
-                self.compare(Arrangement::Bare, &bare, &self.run(Arrangement::Bare));
-            }
-            return;
-        }
-        let all: &[Arrangement] = if self.pair { &Arrangement::PAIR } else { &Arrangement::SOLO };
         let mut faults = Vec::new();
-        for &arrangement in self.only.as_deref().unwrap_or(all) {
+        for arrangement in self.arrangements() {
             let case = self.clone();
             let bare = bare.clone();
             // Every arrangement is tried, so that one report shows which of them fail.
@@ -253,6 +244,20 @@ impl Case {
             }
         }
         assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+    }
+
+    /// What to run after the first bare run.
+    fn arrangements(&self) -> Vec<Arrangement> {
+        let setting = |name| std::env::var(name).ok();
+        let repeat = setting("SMC_TEST_REPEAT").and_then(|n| n.parse().ok()).unwrap_or(1);
+        let all: &[Arrangement] = if self.pair { &Arrangement::PAIR } else { &Arrangement::SOLO };
+        let all = self.only.as_deref().unwrap_or(all);
+        let chosen: Vec<Arrangement> = match setting("SMC_TEST_ONLY") {
+            _ if setting("SMC_TEST_BARE_ONLY").is_some() => vec![Arrangement::Bare],
+            Some(name) => all.iter().copied().filter(|a| format!("{a:?}") == name).collect(),
+            None => all.to_vec(),
+        };
+        chosen.repeat(repeat)
     }
 
     fn compare(&self, arrangement: Arrangement, bare: &run::Report, got: &run::Report) {
@@ -280,7 +285,7 @@ impl Case {
                     got.summaries
                 );
             }
-            Arrangement::Both | Arrangement::Default => {}
+            Arrangement::Both | Arrangement::Default | Arrangement::Bare => {}
             _ => assert!(
                 sum.smcd == 0 && sum.smc.tx_bytes + sum.smc.rx_bytes == 0,
                 "{} {arrangement:?}: accelerated with one end only: {:?}",
