@@ -16,9 +16,14 @@
 #![warn(missing_docs)]
 
 pub mod config;
+pub mod engine;
 pub mod errno;
+// A static holds its atomics, which loom's cannot be.
+#[cfg(not(loom))]
+pub mod log;
 pub mod reason;
 pub mod ring;
 pub mod shm;
 pub mod sync;
+pub mod sys;
 pub mod wire;
