@@ -1,5 +1,5 @@
-//! Either end of a checksummed stream is killed at a random point, again and again: the survivor
-//! sees an end or a reset at once, what it received was right, and nothing is left behind.
+//! Either end of a checksummed stream, or both, are killed at a random point, again and again: a
+//! survivor sees an end or a reset at once, what it received was right, and nothing is left behind.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use smc_tests::harness::payload::Stream;
@@ -56,6 +56,7 @@ fn round(number: usize, random: &mut Stream, bare: bool) -> bool {
     let delay = random.below(60_000);
     std::thread::sleep(Duration::from_micros(u64::try_from(delay).unwrap()));
     let kill_server = random.below(2) == 0;
+    let kill_both = random.below(5) == 0;
     let what = format!("round {number}, {} killed", if kill_server { "server" } else { "client" });
     let (victim, survivor, says) = if kill_server {
         (&mut server, &mut client, &mut client_says)
@@ -65,6 +66,11 @@ fn round(number: usize, random: &mut Stream, bare: bool) -> bool {
     let accelerated = maps_ring(survivor.id());
     victim.kill().unwrap();
     victim.wait().unwrap();
+    if kill_both {
+        survivor.kill().unwrap();
+        survivor.wait().unwrap();
+        return accelerated;
+    }
     // A server whose client died before it connected has nobody to hear from.
     let never_met = !kill_server && !connected(survivor.id());
     if never_met {

@@ -126,10 +126,14 @@ fn a10_setuid_program() {
 /// A static program runs over TCP, against a peer of either kind.
 #[test]
 fn a11_static_program() {
-    let built = compile_c("turns", &["-static"]);
-    Case::pair(built.to_str().unwrap(), "turns")
-        .not_accelerated("nothing can be injected into a static program")
-        .check();
+    let unmoved = compile_c("turns", &["-static"]);
+    let dynamic = compile_c("turns", &[]);
+    for (server, client) in [(&unmoved, &unmoved), (&unmoved, &dynamic), (&dynamic, &unmoved)] {
+        Case::pair(server.to_str().unwrap(), "turns")
+            .client(client)
+            .not_accelerated("nothing can be injected into a static program")
+            .check();
+    }
 }
 
 /// A program started with an empty environment runs over TCP.

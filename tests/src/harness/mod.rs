@@ -105,6 +105,7 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub struct Case {
     program: std::path::PathBuf,
+    client: Option<std::path::PathBuf>,
     name: String,
     args: Vec<String>,
     pair: bool,
@@ -124,6 +125,7 @@ impl Case {
         let program = if program.contains('/') { program.into() } else { self::program(program) };
         Self {
             program,
+            client: None,
             name: name.to_owned(),
             args: Vec::new(),
             pair,
@@ -148,6 +150,12 @@ impl Case {
     /// A case of one process that is both ends: `program name solo`.
     pub fn solo(program: &str, name: &str) -> Self {
         Self::new(program, name, false)
+    }
+
+    /// Another program for the client's end.
+    pub fn client(mut self, program: &std::path::Path) -> Self {
+        self.client = Some(program.to_owned());
+        self
     }
 
     /// More arguments for the program, after the role and port.
