@@ -111,8 +111,8 @@ fn parse(answer: &[u8], local: Endpoint, remote: Endpoint) -> Result<Option<Foun
     if answer[17] == TCP_LISTEN || !right {
         return Ok(None);
     }
-    let cookie = u64::from(word(60).ok_or(Errno::PROTO)?)
-        | u64::from(word(64).ok_or(Errno::PROTO)?) << 32;
+    let cookie =
+        u64::from(word(60).ok_or(Errno::PROTO)?) | u64::from(word(64).ok_or(Errno::PROTO)?) << 32;
     let uid = word(80).ok_or(Errno::PROTO)?;
     let mut marked = false;
     let mut at = ANSWER;

@@ -56,8 +56,8 @@ impl Mapping {
 /// Makes a memfd of a size and seals it against shrinking, growing and further seals.
 pub fn sealed_memfd(name: &core::ffi::CStr, len: usize) -> Result<c_int, Errno> {
     let fd = raw::memfd(name)?;
-    let done = raw::ftruncate(fd, len)
-        .and_then(|_| raw::fcntl(fd, libc::F_ADD_SEALS, SEALS as usize));
+    let done =
+        raw::ftruncate(fd, len).and_then(|_| raw::fcntl(fd, libc::F_ADD_SEALS, SEALS as usize));
     match done {
         Ok(_) => Ok(fd),
         Err(errno) => {
@@ -70,7 +70,8 @@ pub fn sealed_memfd(name: &core::ffi::CStr, len: usize) -> Result<c_int, Errno> 
 /// Whether a memfd of somebody else cannot change its size any more, and has the right one.
 pub fn is_sealed(fd: c_int, len: usize) -> bool {
     let wanted = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) as usize;
-    let sealed = matches!(raw::fcntl(fd, libc::F_GET_SEALS, 0), Ok(seals) if seals & wanted == wanted);
+    let sealed =
+        matches!(raw::fcntl(fd, libc::F_GET_SEALS, 0), Ok(seals) if seals & wanted == wanted);
     sealed && raw::file_size(fd) == Ok(len as u64)
 }
 

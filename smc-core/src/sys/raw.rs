@@ -206,24 +206,14 @@ pub fn setsockopt<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &T) -> S
 /// `getsockname`: the address and its length.
 pub fn getsockname(fd: c_int, address: &mut [u8; 128]) -> SysResult {
     let mut len = address.len() as socklen_t;
-    sys!(
-        Sysno::getsockname,
-        fd_arg(fd),
-        address.as_mut_ptr() as usize,
-        &raw mut len as usize
-    )?;
+    sys!(Sysno::getsockname, fd_arg(fd), address.as_mut_ptr() as usize, &raw mut len as usize)?;
     Ok(len as usize)
 }
 
 /// `getpeername`: the address and its length.
 pub fn getpeername(fd: c_int, address: &mut [u8; 128]) -> SysResult {
     let mut len = address.len() as socklen_t;
-    sys!(
-        Sysno::getpeername,
-        fd_arg(fd),
-        address.as_mut_ptr() as usize,
-        &raw mut len as usize
-    )?;
+    sys!(Sysno::getpeername, fd_arg(fd), address.as_mut_ptr() as usize, &raw mut len as usize)?;
     Ok(len as usize)
 }
 
@@ -285,13 +275,7 @@ pub fn epoll_create() -> Result<c_int, Errno> {
 /// `epoll_ctl`.
 pub fn epoll_ctl(epfd: c_int, op: c_int, fd: c_int, events: u32, data: u64) -> SysResult {
     let mut event = epoll_event { events, u64: data };
-    sys!(
-        Sysno::epoll_ctl,
-        fd_arg(epfd),
-        op as usize,
-        fd_arg(fd),
-        &raw mut event as usize
-    )
+    sys!(Sysno::epoll_ctl, fd_arg(epfd), op as usize, fd_arg(fd), &raw mut event as usize)
 }
 
 /// `epoll_wait` with no wait.
@@ -342,14 +326,8 @@ pub fn open_append(path: &core::ffi::CStr) -> Result<c_int, Errno> {
 /// Opens a file for reading, close-on-exec.
 pub fn open_read(path: &core::ffi::CStr) -> Result<c_int, Errno> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    sys!(
-        Sysno::openat,
-        libc::AT_FDCWD as usize,
-        path.as_ptr() as usize,
-        flags as usize,
-        0_usize
-    )
-    .map(to_fd)
+    sys!(Sysno::openat, libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, 0_usize)
+        .map(to_fd)
 }
 
 /// `write` of a whole buffer of ours.
@@ -366,18 +344,17 @@ pub fn read(fd: c_int, bytes: &mut [u8]) -> SysResult {
 pub fn signal_disposition(signal: c_int) -> Option<(usize, u64)> {
     // struct kernel_sigaction: handler, flags, restorer, mask.
     let mut action = [0_usize; 4];
-    sys!(
-        Sysno::rt_sigaction,
-        signal as usize,
-        0_usize,
-        action.as_mut_ptr() as usize,
-        8_usize
-    )
-    .ok()?;
+    sys!(Sysno::rt_sigaction, signal as usize, 0_usize, action.as_mut_ptr() as usize, 8_usize)
+        .ok()?;
     Some((action[0], action[1] as u64))
 }
 
 /// Sends this thread a signal that the kernel would have sent.
 pub fn raise_thread(signal: c_int) {
     let _ = sys!(Sysno::tgkill, getpid() as usize, gettid() as usize, signal as usize);
+}
+
+/// `shutdown`.
+pub fn shutdown(fd: c_int, how: c_int) -> SysResult {
+    sys!(Sysno::shutdown, fd_arg(fd), how as usize)
 }

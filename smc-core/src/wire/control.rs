@@ -3,7 +3,7 @@
 //! They have the frame of CLC messages. [`Control::FirstContact`] is the CONFIRM of a connection
 //! whose processes did not know each other, [`Control::Refuse`] the DECLINE of RFC 7609; the
 //! other two have types that CLC does not use.
-use super::clc::{ClcError, Mode, HEADER_LEN, TRAILER_LEN};
+use super::clc::{ClcError, Decline, Mode, HEADER_LEN, OS_LINUX, TRAILER_LEN};
 use super::field::{Reader, Writer};
 use crate::reason::Reason;
 
@@ -15,12 +15,9 @@ const REFUSE: u8 = 4;
 const BELL: u8 = 0x81;
 const KICK: u8 = 0x82;
 const FIRST_CONTACT_LEN: usize = HEADER_LEN + 48 + TRAILER_LEN;
-const REFUSE_LEN: usize = HEADER_LEN + 16 + TRAILER_LEN;
 const SLOT_LEN: usize = HEADER_LEN + 4 + TRAILER_LEN;
 /// Version 2, mode D.
 const VERSION_AND_MODE: u8 = 0x21;
-/// Linux, in the upper half of the byte.
-const OS_LINUX: u8 = 0x20;
 
 /// A message of the control channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +61,23 @@ impl Control {
         match self {
             Self::FirstContact { .. } => FIRST_CONTACT_LEN,
             Self::Bell { .. } | Self::Kick { .. } => SLOT_LEN,
-            Self::Refuse { .. } => REFUSE_LEN,
+            Self::Refuse { reason } => refusal(*reason).len(),
         }
     }
 
     /// Writes the message to the front of `buffer`; returns its length.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, ClcError> {
         let length = self.len();
-        let mut writer = Writer::new(buffer.get_mut(..length).ok_or(ClcError::NoRoom)?);
+        let buffer = buffer.get_mut(..length).ok_or(ClcError::NoRoom)?;
+        let kind = match self {
+            Self::FirstContact { .. } => FIRST_CONTACT,
+            Self::Bell { .. } => BELL,
+            Self::Kick { .. } => KICK,
+            Self::Refuse { reason } => return refusal(*reason).emit(buffer),
+        };
+        let mut writer = Writer::new(buffer);
         writer.bytes(&Mode::D.eyecatcher())?;
-        writer.u8(self.kind())?;
+        writer.u8(kind)?;
         writer.be16(u16::try_from(length).map_err(|_| ClcError::NoRoom)?)?;
         writer.u8(VERSION_AND_MODE)?;
         match self {
@@ -91,12 +95,7 @@ impl Control {
                 writer.u8(*slot)?;
                 writer.zeros::<3>()?;
             }
-            Self::Refuse { reason } => {
-                writer.zeros::<8>()?;
-                writer.be32(reason.0)?;
-                writer.u8(OS_LINUX)?;
-                writer.zeros::<3>()?;
-            }
+            Self::Refuse { .. } => {}
         }
         writer.bytes(&Mode::D.eyecatcher())?;
         Ok(writer.written())
@@ -111,6 +110,10 @@ impl Control {
         let kind = reader.u8()?;
         let length = reader.be16()?;
         let version = reader.u8()?;
+        if kind == REFUSE {
+            let reason = Decline::parse(datagram)?.reason;
+            return whole(Self::Refuse { reason }, length, datagram);
+        }
         if version != VERSION_AND_MODE {
             return Err(ClcError::Version(version >> 4));
         }
@@ -118,31 +121,12 @@ impl Control {
             FIRST_CONTACT => Self::parse_first_contact(&mut reader)?,
             BELL => Self::Bell { slot: slot(&mut reader)? },
             KICK => Self::Kick { slot: slot(&mut reader)? },
-            REFUSE => {
-                zero(reader.array::<8>()?)?;
-                let reason = Reason(reader.be32()?);
-                reader.skip(1)?;
-                zero(reader.array::<3>()?)?;
-                Self::Refuse { reason }
-            }
             other => return Err(ClcError::Kind(other)),
         };
         if reader.array()? != Mode::D.eyecatcher() {
             return Err(ClcError::Trailer);
         }
-        if reader.left() != 0 || usize::from(length) != message.len() {
-            return Err(ClcError::Length(length));
-        }
-        Ok(message)
-    }
-
-    const fn kind(&self) -> u8 {
-        match self {
-            Self::FirstContact { .. } => FIRST_CONTACT,
-            Self::Bell { .. } => BELL,
-            Self::Kick { .. } => KICK,
-            Self::Refuse { .. } => REFUSE,
-        }
+        whole(message, length, datagram)
     }
 
     fn parse_first_contact(reader: &mut Reader<'_>) -> Result<Self, ClcError> {
@@ -155,6 +139,19 @@ impl Control {
         let pid = reader.be32()?;
         zero(reader.array::<4>()?)?;
         Ok(Self::FirstContact { layout_version, client_gid, token, c2s_code, s2c_code, pid })
+    }
+}
+
+const fn refusal(reason: Reason) -> Decline {
+    Decline { mode: Mode::D, out_of_sync: false, peer_id: [0; 8], reason, os: OS_LINUX, more: None }
+}
+
+/// The message, if it is as long as it says and the datagram is no longer.
+fn whole(message: Control, length: u16, datagram: &[u8]) -> Result<Control, ClcError> {
+    if usize::from(length) == message.len() && datagram.len() == message.len() {
+        Ok(message)
+    } else {
+        Err(ClcError::Length(length))
     }
 }
 
@@ -173,6 +170,7 @@ fn zero<const N: usize>(reserved: [u8; N]) -> Result<(), ClcError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::{Control, CONTROL_MAX};
     use crate::reason::Reason;
@@ -230,7 +228,7 @@ mod tests {
         let mut buffer = [0; CONTROL_MAX];
         let length = Control::Refuse { reason: Reason(0x0301_0000) }.emit(&mut buffer).unwrap();
         let wanted = [
-            0xe2, 0xd4, 0xc3, 0xc4, 4, 0, 28, 0x21, 0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0x20, 0, 0,
+            0xe2, 0xd4, 0xc3, 0xc4, 4, 0, 28, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0x20, 0, 0,
             0, 0xe2, 0xd4, 0xc3, 0xc4,
         ];
         assert_eq!(buffer[..length], wanted);

@@ -58,6 +58,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// The next byte, left where it is.
+    pub fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
     /// Bytes not yet taken.
     pub const fn left(&self) -> usize {
         self.rest.len()
@@ -130,6 +135,7 @@ impl<'a> Writer<'a> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::{NoRoom, Reader, Truncated, Writer};
 

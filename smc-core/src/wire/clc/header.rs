@@ -25,6 +25,14 @@ impl Mode {
         }
     }
 
+    /// The mode bits of ACCEPT and CONFIRM.
+    pub(super) const fn bits(self) -> u8 {
+        match self {
+            Self::R => 0,
+            Self::D => 1,
+        }
+    }
+
     const fn of(eyecatcher: [u8; 4]) -> Option<Self> {
         match eyecatcher {
             [0xe2, 0xd4, 0xc3, 0xd9] => Some(Self::R),
@@ -71,7 +79,7 @@ pub struct Header {
     pub kind: Kind,
     /// Bytes of the whole message, header and trailer included.
     pub length: u16,
-    /// 1 or 2 (or what a later peer proposes).
+    /// 1 or 2, or that of a later protocol.
     pub version: u8,
     /// The four bits beside the version; what they mean depends on the type.
     pub flags: u8,
@@ -108,12 +116,27 @@ impl Header {
         Ok((header, rest.get(HEADER_LEN..).ok_or(ClcError::Truncated)?))
     }
 
-    /// Puts the header.
-    pub fn emit(&self, writer: &mut Writer<'_>) -> Result<(), ClcError> {
-        writer.bytes(&self.mode.eyecatcher())?;
-        writer.u8(self.kind as u8)?;
-        writer.be16(self.length)?;
-        writer.u8(self.version << 4 | self.flags & 0x0f)?;
-        Ok(())
+    /// Writes a message whose body `put` fills in: it must put what `len` says.
+    pub(super) fn frame(
+        buffer: &mut [u8],
+        mode: Mode,
+        kind: Kind,
+        len: usize,
+        version: u8,
+        flags: u8,
+        put: impl FnOnce(&mut Writer<'_>) -> Result<(), ClcError>,
+    ) -> Result<usize, ClcError> {
+        let length = u16::try_from(len).map_err(|_| ClcError::NoRoom)?;
+        let mut writer = Writer::new(buffer.get_mut(..len).ok_or(ClcError::NoRoom)?);
+        writer.bytes(&mode.eyecatcher())?;
+        writer.u8(kind as u8)?;
+        writer.be16(length)?;
+        writer.u8(version << 4 | flags & 0x0f)?;
+        put(&mut writer)?;
+        writer.bytes(&mode.eyecatcher())?;
+        if writer.written() != len {
+            return Err(ClcError::Length(length));
+        }
+        Ok(len)
     }
 }

@@ -22,6 +22,10 @@ use crate::wire::field::{NoRoom, Reader, Writer};
 /// Bytes of the message, always.
 pub const ACCEPT_LEN: usize = 100;
 
+/// Bytes from the front after which a matching [`prefix_for`] can only be an ACCEPT of ours: those
+/// up to the end of the client's cookie.
+pub const CERTAIN_LEN: usize = 16;
+
 const LENGTH: u16 = 100;
 const VERSION_AND_MODE: u8 = 0x21;
 const HEADER: [u8; 8] = {
@@ -29,16 +33,19 @@ const HEADER: [u8; 8] = {
     let [high, low] = LENGTH.to_be_bytes();
     [a, b, c, d, Kind::Accept as u8, high, low, VERSION_AND_MODE]
 };
-const COOKIE_AT: usize = HEADER.len();
+const COOKIE_AT: usize = CERTAIN_LEN - 8;
 const PAD_AT: usize = 58;
 const PAD_LEN: usize = 2;
 const ZERO_AT: usize = 68;
 const ZERO_LEN: usize = 28;
 const TRAILER_AT: usize = ACCEPT_LEN - 4;
-const _: () = assert!(LENGTH as usize == ACCEPT_LEN && ZERO_AT + ZERO_LEN == TRAILER_AT);
+const _: () = {
+    assert!(LENGTH as usize == ACCEPT_LEN && ZERO_AT + ZERO_LEN == TRAILER_AT);
+    assert!(COOKIE_AT == HEADER.len());
+};
 
 /// What the server tells the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoopbackAccept {
     /// Name of the server process's control socket.
     pub gid: [u8; 16],
