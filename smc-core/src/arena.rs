@@ -13,7 +13,7 @@ pub use conn::{
     flag, phase, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
     MODE_RING, MODE_TCP,
 };
-pub use proc::{Counters, ProcPage, REASONS};
+pub use proc::{bump, Counters, ProcPage, REASONS};
 
 use crate::errno::Errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

@@ -1,10 +1,9 @@
 //! The record of one connection.
-use crate::proto::client::ClientHandshake;
-use crate::proto::server::ServerHandshake;
 use crate::ring::{RxHalf, TxHalf};
 use crate::shm::layout::{ConnHeader, Line};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, LockGuard, Ordering, RawLock};
 use crate::sys::raw;
+use crate::sys::thread::tid;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
@@ -71,10 +70,16 @@ pub const MODE_RING: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Setup {
-    /// Client side.
-    pub client: ClientHandshake,
-    /// Server side.
-    pub server: ServerHandshake,
+    /// Bytes seen on TCP, either way.
+    pub bytes: u64,
+    /// How often the direction turned from receiving to sending: requests after the first reply.
+    pub turns: u32,
+    /// The last call with data was a receiving one.
+    pub received_last: bool,
+    /// Calls since the request, without an answer.
+    pub waited: u32,
+    /// Bytes sent at which to look for an ACCEPT that came alone.
+    pub look_at: u64,
     /// The peer process's GID (client side).
     pub gid: [u8; 16],
     /// The token of the ACCEPT.
@@ -133,6 +138,8 @@ pub struct Conn {
     pub reason: AtomicU32,
     /// Threads inside a kernel wait for data of this socket.
     pub inside: AtomicU32,
+    /// Threads inside a kernel send on this socket.
+    pub tx_inside: AtomicU32,
     /// Index of the link group in the process that attached it.
     pub group: AtomicU32,
     /// Slot in the link group.
@@ -193,8 +200,8 @@ macro_rules! guard {
         impl Conn {
             #[doc = $doc]
             #[inline(always)]
-            pub fn $take(&self, me: u32) -> $name<'_> {
-                let lock = self.$lock.lock(me, raw::yield_now, raw::exists);
+            pub fn $take(&self) -> $name<'_> {
+                let lock = self.$lock.lock(tid(), raw::yield_now, raw::exists);
                 $name { conn: self, _lock: lock }
             }
         }
@@ -242,6 +249,7 @@ impl Conn {
             &self.phase,
             &self.reason,
             &self.inside,
+            &self.tx_inside,
             &self.group,
             &self.slot,
             &self.tx_mode,
@@ -259,11 +267,13 @@ impl Conn {
         self.procs.store(1, Ordering::Relaxed);
         self.low_water.store(1, Ordering::Relaxed);
         self.header.store(0, Ordering::Relaxed);
-        // Nobody else knows the record yet, so the locks are free; 1 is no thread of ours.
-        let mut setup = self.lock_setup(1);
+        let mut setup = self.lock_setup();
         *setup = Setup {
-            client: ClientHandshake::new(),
-            server: ServerHandshake::new(),
+            bytes: 0,
+            turns: 0,
+            received_last: false,
+            waited: 0,
+            look_at: 64 << 10,
             gid: [0; 16],
             token: [0; 16],
             peer_uid: u32::MAX,
@@ -271,11 +281,11 @@ impl Conn {
             looks: 0,
         };
         drop(setup);
-        let mut tx = self.lock_tx(1);
-        *tx = Tx { half: TxHalf::new(1 << 14), ring: 0, looked: 0 };
+        let mut tx = self.lock_tx();
+        *tx = Tx { half: TxHalf::at(0), ring: 0, looked: 0 };
         drop(tx);
-        let mut rx = self.lock_rx(1);
-        *rx = Rx { half: RxHalf::new(1 << 14), ring: 0, looked: 0, drain: 0, error: 0 };
+        let mut rx = self.lock_rx();
+        *rx = Rx { half: RxHalf::at(0), ring: 0, looked: 0, drain: 0, error: 0 };
     }
 
     /// Gives the record back.

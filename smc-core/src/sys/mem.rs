@@ -44,7 +44,7 @@ impl Mapping {
     /// `T` must consist of atomics (or padding) alone, for which every bit pattern is valid.
     pub unsafe fn view<T>(&self, offset: usize) -> Option<&T> {
         let end = offset.checked_add(core::mem::size_of::<T>())?;
-        if end > self.len() || offset % core::mem::align_of::<T>() != 0 {
+        if end > self.len() || !offset.is_multiple_of(core::mem::align_of::<T>()) {
             return None;
         }
         // SAFETY: requires an aligned address inside the mapping, checked above (a mapping starts

@@ -51,7 +51,7 @@ pub fn recv(socket: c_int, bytes: &mut [u8]) -> Result<(usize, Option<c_int>), E
     let mut header = message(&mut data, &mut control, true);
     let got = raw::recvmsg(socket, &mut header, 0)?;
     let mut fd = None;
-    if header.msg_controllen as usize >= HEADER + 4 {
+    if header.msg_controllen >= HEADER + 4 {
         let int = |at: usize| {
             let mut word = [0_u8; 4];
             word.copy_from_slice(&control.0[at..at + 4]);
