@@ -10,8 +10,8 @@ mod flow;
 pub use addr::Addr;
 pub use errno::{name_of, Errno};
 pub use flow::{
-    accept_warm, dial, dial_warm, fill, pair_warm, recv_exact, recv_to_end, send_all, serve,
-    serve_at, warm_client, warm_server,
+    accept_warm, dial, dial_warm, fill, pair_warm, recv_exact, recv_to_end, send_all, send_file,
+    serve, serve_at, warm_client, warm_server,
 };
 
 /// A file descriptor as the program sees it.

@@ -1,11 +1,13 @@
 //! What nearly every case does with a connection.
 
 use super::{
-    accept, bind, check, connect, getsockname, listen, recv, send, set_option, socket, tcp, Addr,
+    accept, bind, close, connect, getsockname, listen, recv, send, set_option, socket, tcp, Addr,
     Errno, Fd,
 };
 use crate::harness::payload::Sum;
 use crate::harness::ready;
+use crate::libc_call;
+use std::os::fd::AsRawFd;
 
 /// A listener at 127.0.0.1 on a port of the kernel's choice.
 pub fn serve() -> (Fd, u16) {
@@ -90,6 +92,13 @@ pub fn fill(fd: Fd, chunk: usize) -> usize {
     }
 }
 
+/// sendfile(2) from the start of a file.
+pub fn send_file(fd: Fd, path: &str, len: usize) -> Result<usize, Errno> {
+    let file = std::fs::File::open(path).unwrap();
+    let mut at: libc::off_t = 0;
+    libc_call!(libc::sendfile(fd, file.as_raw_fd(), &mut at, len))
+}
+
 const TURNS: u8 = 12;
 const TURN: usize = 200;
 
@@ -136,7 +145,6 @@ pub fn pair_warm() -> (Fd, Fd) {
     let echo = std::thread::spawn(move || warm_server(server));
     warm_client(client);
     assert!(echo.join().is_ok(), "warm-up failed");
-    // SAFETY: closes a descriptor of our own.
-    check(unsafe { libc::close(listener) } as isize).unwrap();
+    close(listener).unwrap();
     (server, client)
 }

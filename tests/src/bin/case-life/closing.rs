@@ -1,0 +1,113 @@
+//! What a close says to the peer.
+
+use smc_tests::harness::net::{
+    accept_warm, close, dial_warm, recv, recv_exact, recv_to_end, send, send_all, serve,
+    set_linger, show, so_error, Fd,
+};
+use smc_tests::harness::payload::{bytes, Sum};
+use smc_tests::harness::process::pause_ms;
+use smc_tests::harness::ready;
+use smc_tests::harness::role::announce;
+use smc_tests::say;
+
+fn peer_is_gone(fd: Fd) -> String {
+    let events = libc::POLLRDHUP;
+    ready::names(ready::poll_one(fd, events, 5000).unwrap())
+}
+
+/// Closes with SO_LINGER 0, once with nothing outstanding, once with data on its way.
+pub(crate) fn linger_zero_server() {
+    let (listener, port) = serve();
+    announce(port);
+    for extra in [0, 1000] {
+        let fd = accept_warm(listener);
+        send_all(fd, &bytes(5, extra)).unwrap();
+        if extra > 0 {
+            // The peer has it in its queue before the reset comes.
+            pause_ms(200);
+        }
+        set_linger(fd, true, 0).unwrap();
+        say!("close {}", show(close(fd)));
+    }
+}
+
+/// Sees a reset, not an end.
+pub(crate) fn linger_zero_client(port: u16) {
+    for extra in [0, 1000] {
+        let fd = dial_warm(port);
+        say!("{extra}: events {}", peer_is_gone(fd));
+        let mut buf = vec![0; 4096];
+        say!("{extra}: recv {}", show(recv(fd, &mut buf, 0)));
+        say!("{extra}: recv again {}", show(recv(fd, &mut buf, 0)));
+        say!("{extra}: send {}", show(send(fd, b"x", libc::MSG_NOSIGNAL)));
+        say!("{extra}: error {}", so_error(fd));
+        close(fd).unwrap();
+    }
+}
+
+const BULK: usize = 3 << 20;
+
+/// Sends much to a slow reader and closes, lingering: nothing is lost.
+pub(crate) fn linger_data_server() {
+    let (listener, port) = serve();
+    announce(port);
+    for linger in [false, true] {
+        let fd = accept_warm(listener);
+        if linger {
+            set_linger(fd, true, 20).unwrap();
+        }
+        send_all(fd, &bytes(6, BULK)).unwrap();
+        say!("close {}", show(close(fd)));
+    }
+}
+
+/// Reads slowly to the end.
+pub(crate) fn linger_data_client(port: u16) {
+    for _ in 0..2 {
+        let fd = dial_warm(port);
+        let mut sum = Sum::default();
+        let mut buf = vec![0; 256 << 10];
+        pause_ms(100);
+        loop {
+            let got = recv_exact(fd, &mut buf).unwrap();
+            sum.add(&buf[..got]);
+            if got < buf.len() {
+                break;
+            }
+            pause_ms(5);
+        }
+        say!("received {sum}, right {}", sum == Sum::of(&bytes(6, BULK)));
+        say!("end: {:?}", recv_to_end(fd));
+        close(fd).unwrap();
+    }
+}
+
+/// Closes with data unread: the peer must learn that it was lost.
+pub(crate) fn unread_server() {
+    let (listener, port) = serve();
+    announce(port);
+    for reply in [0, 500] {
+        let fd = accept_warm(listener);
+        // Wait until all of it is here, read a part, and leave the rest.
+        let mut part = vec![0; 100];
+        recv_exact(fd, &mut part).unwrap();
+        pause_ms(200);
+        send_all(fd, &bytes(11, reply)).unwrap();
+        pause_ms(100);
+        say!("{reply}: close {}", show(close(fd)));
+    }
+}
+
+/// Sees a reset after what was sent to it.
+pub(crate) fn unread_client(port: u16) {
+    for reply in [0, 500] {
+        let fd = dial_warm(port);
+        send_all(fd, &bytes(10, 5000)).unwrap();
+        say!("{reply}: events {}", peer_is_gone(fd));
+        let mut buf = vec![0; 4096];
+        say!("{reply}: recv {}", show(recv(fd, &mut buf, 0)));
+        say!("{reply}: recv again {}", show(recv(fd, &mut buf, 0)));
+        say!("{reply}: send {}", show(send(fd, b"x", libc::MSG_NOSIGNAL)));
+        close(fd).unwrap();
+    }
+}

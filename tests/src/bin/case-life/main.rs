@@ -1,0 +1,50 @@
+//! Cases about forks, deaths and shared descriptors.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod closing;
+mod forks;
+mod killed;
+mod listening;
+mod shared;
+
+use smc_tests::harness::role::{Invocation, Role};
+
+fn main() {
+    let told = Invocation::parse();
+    let args: Vec<&str> = told.args.iter().map(String::as_str).collect();
+    match (told.case.as_str(), told.role) {
+        ("child_serves", Role::Server) => forks::child_serves_server(),
+        ("child_serves", Role::Client(port)) => forks::child_serves_client(port),
+        ("child_leaves", Role::Server) => forks::child_leaves_server(),
+        ("child_leaves", Role::Client(port)) => forks::child_leaves_client(port),
+        ("in_turn", Role::Server) => forks::in_turn_server(),
+        ("in_turn", Role::Client(port)) => forks::in_turn_client(port),
+        ("many_forks", Role::Server) => forks::many_forks_server(),
+        ("many_forks", Role::Client(port)) => forks::many_forks_client(port),
+        ("spawned", Role::Server) => forks::spawned_server(),
+        ("spawned", Role::Client(port)) => forks::spawned_client(port),
+        ("prefork", Role::Server) => listening::prefork_server(),
+        ("prefork", Role::Client(port)) => listening::prefork_client(port),
+        ("daemon_listener", Role::Server) => listening::daemon_listener_server(),
+        ("daemon_connection", Role::Server) => listening::daemon_connection_server(),
+        ("double_fork", Role::Server) => listening::double_fork_server(),
+        ("daemon_listener" | "daemon_connection" | "double_fork", Role::Client(port)) => {
+            listening::daemon_client(port)
+        }
+        ("server_killed", Role::Server) => killed::victim_server(args[0]),
+        ("server_killed", Role::Client(port)) => killed::survivor_client(port, args[1]),
+        ("client_killed", Role::Server) => killed::survivor_server(args[1]),
+        ("client_killed", Role::Client(port)) => killed::victim_client(port, args[0]),
+        ("nonblock_shared", Role::Server) => shared::nonblock_server(),
+        ("nonblock_shared", Role::Client(port)) => shared::nonblock_client(port),
+        ("dups", Role::Server) => shared::dups_server(),
+        ("dups", Role::Client(port)) => shared::dups_client(port),
+        ("linger_zero", Role::Server) => closing::linger_zero_server(),
+        ("linger_zero", Role::Client(port)) => closing::linger_zero_client(port),
+        ("linger_data", Role::Server) => closing::linger_data_server(),
+        ("linger_data", Role::Client(port)) => closing::linger_data_client(port),
+        ("unread", Role::Server) => closing::unread_server(),
+        ("unread", Role::Client(port)) => closing::unread_client(port),
+        other => panic!("no such case: {other:?}"),
+    }
+}

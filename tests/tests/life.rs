@@ -1,0 +1,122 @@
+//! Forks, deaths and shared descriptors: a connection outlives or dies with its holders exactly
+//! as it does bare.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use smc_tests::harness::Case;
+use std::time::Duration;
+
+fn life(case: &str) -> Case {
+    Case::pair("case-life", case)
+}
+
+/// The child serves and the parent closes.
+#[test]
+fn e1_child_serves_after_accept() {
+    life("child_serves").check();
+}
+
+/// A child that leaves, by exit or _exit, takes nothing with it.
+#[test]
+fn e2_child_leaves() {
+    life("child_leaves").check();
+}
+
+/// Both sides of a fork use one connection in turn.
+#[test]
+fn e3_both_sides_of_a_fork() {
+    life("in_turn").check();
+}
+
+/// Children accept on a listener they inherited.
+#[test]
+fn e4_children_accept() {
+    life("prefork").check();
+}
+
+/// A thousand forks under traffic in two threads.
+#[test]
+fn e5_a_thousand_forks() {
+    life("many_forks").timeout(Duration::from_secs(90)).check();
+}
+
+/// Spawned children close and replace descriptors without harm to the parent.
+#[test]
+fn e6_spawned_children() {
+    life("spawned").check();
+}
+
+/// A daemon with a listener.
+#[test]
+fn e8_daemon_with_listener() {
+    life("daemon_listener").check();
+}
+
+/// A daemon with a connection in use.
+#[test]
+fn e8_daemon_with_connection() {
+    life("daemon_connection").check();
+}
+
+/// A double fork with a connection in use.
+#[test]
+fn e8_double_fork() {
+    life("double_fork").check();
+}
+
+/// The server dies by SIGKILL in each blocking call; the client notices at once.
+#[test]
+fn e10_server_killed() {
+    for (victim, survivor) in [
+        ("recv", "recv"),
+        ("recv", "epoll"),
+        ("send", "recv"),
+        ("idle", "send"),
+        ("sendfile", "recv"),
+    ] {
+        life("server_killed").args([victim, survivor]).check();
+    }
+}
+
+/// The client dies by SIGKILL in each blocking call; the server notices and serves the next.
+#[test]
+fn e10_client_killed() {
+    for (victim, survivor) in [
+        ("recv", "recv"),
+        ("epoll", "epoll"),
+        ("send", "epoll"),
+        ("idle", "send"),
+        ("sendfile", "recv"),
+    ] {
+        life("client_killed").args([victim, survivor]).check();
+    }
+}
+
+/// O_NONBLOCK is one flag for all who share the connection.
+#[test]
+fn e14_nonblocking_flag_is_shared() {
+    life("nonblock_shared").check();
+}
+
+/// A connection under several numbers ends with the last.
+#[test]
+fn e14_dups_are_one_connection() {
+    life("dups").check();
+}
+
+/// SO_LINGER 0: the peer sees a reset.
+#[test]
+fn e15_linger_zero() {
+    life("linger_zero").check();
+}
+
+/// A close with much unsent loses nothing.
+#[test]
+fn e15_linger_with_data() {
+    life("linger_data").check();
+}
+
+/// A close with unread data is a reset.
+#[test]
+fn e15_close_with_unread_data() {
+    life("unread").check();
+}
