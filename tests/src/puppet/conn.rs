@@ -85,6 +85,11 @@ impl Conn {
         self.start(Op::Close, 0, 0).finish();
     }
 
+    /// The same after a while.
+    pub fn start_close(&self, millis: i64) -> &Self {
+        self.start(Op::Close, 0, millis)
+    }
+
     /// The puppet resets the connection.
     pub fn peer_resets(&self) {
         self.start_reset(0).finish();
@@ -112,9 +117,17 @@ impl Conn {
         self.start(Op::Echo, 0, 0).finish();
     }
 
-    /// The puppet starts to send single bytes.
-    pub fn start_trickle(&self, count: usize, micros: i64) -> &Self {
-        self.start(Op::Trickle, len(count), micros)
+    /// The puppet sends as fast as it can until the connection ends.
+    pub fn start_flood(&self) {
+        self.start(Op::Flood, 0, 0).finish();
+    }
+
+    /// Ends a flood and takes what is left of it.
+    pub fn stop_flood(&self) {
+        sys::nonblocking(self.fd, false);
+        self.start(Op::Shutdown, libc::SHUT_WR, 0).finish();
+        let mut room = vec![0; 1 << 16];
+        while sys::recv(self.fd, &mut room[..], 0).value > 0 {}
     }
 
     // ---- our side of the two streams

@@ -27,8 +27,8 @@ pub(crate) enum Op {
     Duplex,
     /// Starts a thread that returns every byte that comes on this connection.
     Echo,
-    /// Sends `a` single-byte messages with `b` microseconds between.
-    Trickle,
+    /// Starts a thread that sends as fast as it can until the connection ends.
+    Flood,
 }
 
 const OPS: [Op; 11] = [
@@ -42,7 +42,7 @@ const OPS: [Op; 11] = [
     Op::Urgent,
     Op::Duplex,
     Op::Echo,
-    Op::Trickle,
+    Op::Flood,
 ];
 
 /// One order.

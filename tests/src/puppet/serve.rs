@@ -164,12 +164,9 @@ fn play(order: Order, end: &mut End, client: bool) -> i64 {
             std::thread::spawn(move || end.echo());
             0
         }
-        Op::Trickle => {
-            let pause = Duration::from_micros(order.b.unsigned_abs());
-            (0..count).all(|_| {
-                std::thread::sleep(pause);
-                end.send(1) == 1
-            });
+        Op::Flood => {
+            let mut end = *end;
+            std::thread::spawn(move || while end.send(BITE) > 0 {});
             0
         }
         Op::Open | Op::Close => 0,

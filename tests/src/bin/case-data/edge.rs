@@ -81,7 +81,7 @@ pub(crate) fn fill_and_drain(subject: &Subject) {
             }
             total += ret.value;
             // A short write is as good as EAGAIN to a program that trusts edges.
-            if ret.count() < size && state % 2 == 0 {
+            if ret.count() < size && state.is_multiple_of(2) {
                 break;
             }
         }

@@ -122,7 +122,7 @@ pub(crate) fn urgent(subject: &Subject) {
         let ret = sys::recv(fd, &mut room, 0);
         say!("after: {ret} {}", show::sum(&room[..ret.count()]));
         say!("at the end: {} {}", wait::poll_now(fd), epoll.now());
-        let ret = sys::send(fd, &[b'?'], libc::MSG_OOB);
+        let ret = sys::send(fd, b"?", libc::MSG_OOB);
         say!("we send one: {ret}");
         conn.send(3, 0);
         say!("peer read {}", conn.peer_reads(3));
