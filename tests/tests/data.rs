@@ -34,6 +34,8 @@ cases! {
     c9_messages
     c9_many_messages
     c9_not_for_sockets
+    c10_files
+    c10_splices
     c11_ioctls
     c11_nonblocking
     c12_urgent

@@ -27,7 +27,7 @@ pub(crate) enum Op {
     Duplex,
     /// Starts a thread that returns every byte that comes on this connection.
     Echo,
-    /// Starts a thread that sends as fast as it can until the connection ends.
+    /// Sends as fast as it can until the connection ends.
     Flood,
 }
 

@@ -159,17 +159,13 @@ fn play(order: Order, end: &mut End, client: bool) -> i64 {
         }
         Op::Urgent => sys::send(end.fd, &[order.a.to_le_bytes()[0]], libc::MSG_OOB).value,
         Op::Duplex => end.duplex(count),
-        Op::Echo => {
-            let end = *end;
-            std::thread::spawn(move || end.echo());
-            0
-        }
-        Op::Flood => {
-            let mut end = *end;
-            std::thread::spawn(move || while end.send(BITE) > 0 {});
-            0
-        }
-        Op::Open | Op::Close => 0,
+        Op::Flood => loop {
+            let sent = end.send(BITE);
+            if sent < 0 {
+                return sent;
+            }
+        },
+        Op::Open | Op::Close | Op::Echo => 0,
     }
 }
 
@@ -177,6 +173,7 @@ fn play(order: Order, end: &mut End, client: bool) -> i64 {
 pub(crate) fn obey(way: Way, control: &Control) -> String {
     let client = matches!(way, Way::Port(_));
     let mut ends: HashMap<usize, End> = HashMap::new();
+    let mut echoes: HashMap<usize, std::thread::JoinHandle<()>> = HashMap::new();
     let mut orders = 0_u32;
     while let Some(order) = control.obey() {
         let result = match order.op {
@@ -186,7 +183,19 @@ pub(crate) fn obey(way: Way, control: &Control) -> String {
             }
             Op::Close => {
                 wait::pause(order.b.unsigned_abs());
-                ends.remove(&order.conn).map_or(0, |end| close(end, order.a != 0))
+                let end = ends.remove(&order.conn);
+                // The number may be used again at once: no thread may still believe in it.
+                if let (Some(end), Some(echo)) = (end, echoes.remove(&order.conn)) {
+                    sys::shutdown(end.fd, libc::SHUT_RDWR);
+                    let _ = echo.join();
+                }
+                end.map_or(0, |end| close(end, order.a != 0))
+            }
+            Op::Echo => {
+                if let Some(&end) = ends.get(&order.conn) {
+                    echoes.insert(order.conn, std::thread::spawn(move || end.echo()));
+                }
+                0
             }
             _ => ends.get_mut(&order.conn).map_or(WRONG, |end| play(order, end, client)),
         };

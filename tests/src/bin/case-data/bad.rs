@@ -254,7 +254,7 @@ pub(crate) fn descriptors(subject: &Subject) {
     let file = std::os::fd::AsRawFd::as_raw_fd(&null);
     say!("the number is used again: {}", show::yes(file == old));
     let mut room = [0; 10];
-    for (name, fd) in [("minus one", -1), ("large", 100_000), ("file", file), ("closed", old + 1)] {
+    for (name, fd) in [("minus one", -1), ("large", 100_000), ("file", file), ("closed", pipe[1])] {
         for way in In::ALL {
             let bad = way.call(fd, Mem::at(1, 10), 0);
             say!("{name}: {way:?} {} {bad}", way.call(fd, &mut room, libc::MSG_DONTWAIT));
@@ -264,5 +264,5 @@ pub(crate) fn descriptors(subject: &Subject) {
         }
         say!("{name}: shutdown {}", sys::shutdown(fd, libc::SHUT_WR));
     }
-    say!("closing twice {}", sys::close(old + 1));
+    say!("closing twice {}", sys::close(pipe[1]));
 }

@@ -4,6 +4,7 @@
 mod bad;
 mod blocking;
 mod edge;
+mod files;
 mod flags;
 mod ioctls;
 mod sizes;
@@ -34,6 +35,8 @@ const CASES: &[Entry] = &[
     ("c9_messages", vectors::messages),
     ("c9_many_messages", vectors::many),
     ("c9_not_for_sockets", vectors::not_for_sockets),
+    ("c10_files", files::files),
+    ("c10_splices", files::splices),
     ("c11_ioctls", ioctls::ioctls),
     ("c11_nonblocking", ioctls::nonblocking),
     ("c12_urgent", ioctls::urgent),

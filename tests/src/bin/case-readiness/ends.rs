@@ -1,6 +1,7 @@
 //! D9 to D11: shutdown in every direction, reset, and the end after data.
 
 use super::matrix::{ET, IN, OUT, RDHUP};
+use smc_tests::puppet::show::Ret;
 use smc_tests::puppet::wait::{self, Epoll};
 use smc_tests::puppet::{show, sys, Conn, Subject};
 use smc_tests::say;
@@ -48,17 +49,29 @@ impl Step {
                 sys::recv(conn.fd, &mut [0; 100], libc::MSG_DONTWAIT);
             }
             Self::Shut(how) => {
-                sys::shutdown(conn.fd, how);
-                wait::settle();
+                shut(conn.fd, how);
             }
         }
     }
 }
 
+/// Shuts down, and waits until the peer has acknowledged it if it told the peer: that is an event
+/// of its own, which may come up to 200 ms later.
+fn shut(fd: i32, how: libc::c_int) -> Ret {
+    let ret = sys::shutdown(fd, how);
+    // FIN_WAIT1, LAST_ACK, CLOSING.
+    wait::until(|| !matches!(tcp_state(fd), 4 | 9 | 11));
+    wait::settle();
+    ret
+}
+
+fn tcp_state(fd: i32) -> u8 {
+    sys::getsockopt::<u8>(fd, libc::IPPROTO_TCP, libc::TCP_INFO).unwrap_or(0)
+}
+
 /// Whether the peer's FIN is here: CLOSE_WAIT, LAST_ACK, CLOSING, TIME_WAIT or gone.
 fn peer_ended(fd: i32) -> bool {
-    let state = sys::getsockopt::<u8>(fd, libc::IPPROTO_TCP, libc::TCP_INFO).unwrap_or(0);
-    matches!(state, 6..=9 | 11)
+    matches!(tcp_state(fd), 6..=9 | 11)
 }
 
 /// Lives of a connection.
@@ -115,8 +128,7 @@ pub(crate) fn shutdown(subject: &Subject) {
                     step.take(&conn);
                     say!("  {step:?}: poll {}, edge {}", wait::poll_now(conn.fd), edge.twice());
                 }
-                let ret = sys::shutdown(conn.fd, how);
-                wait::settle();
+                let ret = shut(conn.fd, how);
                 say!("  shutdown {ret}");
                 state(&conn, &epoll, &edge);
                 say!("  again {}", sys::shutdown(conn.fd, how));
