@@ -1,0 +1,230 @@
+//! Birth and death of descriptors: which numbers are connections.
+use super::{Kind, Ret};
+use crate::arena::{flag, phase, CONNS};
+use crate::conn::Ctx;
+use crate::errno::Errno;
+use crate::fdtable::{self, Entry};
+use crate::process::{self, Process};
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys::{raw, tcp};
+use libc::c_int;
+
+/// Descriptors below this number are looked at when the process starts.
+const INHERITED: c_int = 64;
+
+/// Sockets that came over an exec: inetd, LISTEN_FDS, a server upgraded in place.
+pub(super) fn adopt_inherited() {
+    let Some(process) = process::get() else { return };
+    for fd in 0..INHERITED {
+        if tcp::is_tcp(fd) {
+            adopt(process, fd);
+        }
+    }
+}
+
+/// Takes a TCP socket in that somebody else made.
+fn adopt(process: &Process, fd: c_int) {
+    if tcp::is_listening(fd) {
+        if let Some(ctx) = track(process, fd) {
+            ctx.conn.set_phase(phase::LISTENER);
+        }
+    } else if tcp::is_connected(fd) {
+        if let Some(ctx) = track(process, fd) {
+            count_connection(process);
+            ctx.conn.set_phase(phase::IDLE);
+        }
+    }
+}
+
+/// Descriptors of this process that share a record; private memory, so a fork's child has its own.
+static REFS: [AtomicU32; CONNS] =
+    [const { AtomicU32::new(0) }; CONNS];
+
+/// Makes a record for a socket.
+fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
+    if fd < 0 || fd as usize >= fdtable::LIMIT {
+        return None;
+    }
+    forget(process, fd);
+    let (index, conn) = process.device.arena.allocate(process.device.pid())?;
+    conn.fd.store(fd.unsigned_abs(), Ordering::Relaxed);
+    REFS[index as usize].store(1, Ordering::Relaxed);
+    fdtable::set(fd, Entry::socket(index));
+    Some(Ctx { process, index, conn, fd })
+}
+
+/// A number that we know is closed, or taken by something new: lets go of what it was.
+fn forget(process: &Process, fd: c_int) {
+    let entry = fdtable::take(fd);
+    match entry.kind() {
+        Kind::Socket => {
+            let Some(index) = entry.as_socket() else { return };
+            let Some(conn) = process.device.arena.conn(index) else { return };
+            let ctx = Ctx { process, index, conn, fd };
+            // AcqRel: of two threads that close two numbers one is the last.
+            let last = REFS[index as usize].fetch_sub(1, Ordering::AcqRel) == 1;
+            if conn.has(flag::IN_EPOLL) {
+                process.epolls.socket_closed(&ctx, last);
+            }
+            if last && conn.procs.fetch_sub(1, Ordering::AcqRel) == 1 {
+                ctx.last_close();
+            } else if conn.fd.load(Ordering::Relaxed) == fd.unsigned_abs() {
+                let other = fdtable::all().find(|(_, other)| *other == entry);
+                if let Some((other, _)) = other {
+                    conn.fd.store(other.unsigned_abs(), Ordering::Relaxed);
+                }
+            }
+        }
+        Kind::Epoll => process.epolls.closed(process, entry, fd),
+        // Ours, or nothing.
+        Kind::Internal | Kind::Foreign => {}
+    }
+}
+
+pub(super) fn count_connection(process: &Process) {
+    if let Some(page) = process.page() {
+        page.connections.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// `socket` returned `fd`.
+pub fn socket_opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
+    let Some(process) = process::get() else { return };
+    let stream = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_STREAM;
+    let ip = domain == libc::AF_INET || domain == libc::AF_INET6;
+    let tcp = protocol == 0 || protocol == libc::IPPROTO_TCP;
+    if stream && ip && tcp && !process.is_borrowed() {
+        track(process, fd);
+    } else {
+        fd_born(fd);
+    }
+}
+/// `accept` or `accept4` on `listener` returned `fd`.
+pub fn accepted(listener: c_int, fd: c_int) {
+    let Some(process) = process::get() else { return };
+    let ours = Ctx::of(process, listener).is_some() || tcp::is_tcp(fd);
+    if !ours || process.is_borrowed() {
+        fd_born(fd);
+        return;
+    }
+    if let Some(ctx) = track(process, fd) {
+        count_connection(process);
+        ctx.conn.set_phase(phase::IDLE);
+    }
+}
+/// An epoll instance was made.
+pub fn epoll_opened(fd: c_int) {
+    let Some(process) = process::get() else { return };
+    fd_born(fd);
+    if !process.is_borrowed() {
+        process.epolls.opened(fd);
+    }
+}
+/// Some other call made this descriptor (open, pipe, eventfd, …): forgets what we knew of the number.
+#[inline]
+pub fn fd_born(fd: c_int) {
+    if fdtable::is_tracked(fd) {
+        stale(fd);
+    }
+}
+
+#[cold]
+fn stale(fd: c_int) {
+    if let Some(process) = process::get() {
+        if !process.is_borrowed() {
+            forget(process, fd);
+        }
+    }
+}
+
+/// A descriptor came from another process (SCM_RIGHTS, `pidfd_getfd`): it may be a socket, also a
+/// connected one.
+pub fn fd_received(fd: c_int) {
+    fd_born(fd);
+    let Some(process) = process::get() else { return };
+    if !process.is_borrowed() && tcp::is_tcp(fd) {
+        adopt(process, fd);
+    }
+}
+/// `dup`, `fcntl(F_DUPFD)` and the like made `new` from `old`.
+pub fn duplicated(old: c_int, new: c_int) {
+    let Some(process) = process::get() else { return };
+    if old == new || process.is_borrowed() {
+        return;
+    }
+    fd_born(new);
+    let entry = fdtable::entry(old);
+    match entry.kind() {
+        Kind::Socket => {
+            if let Some(index) = entry.as_socket() {
+                if fdtable::set(new, entry) {
+                    REFS[index as usize].fetch_add(1, Ordering::AcqRel);
+                }
+            }
+        }
+        Kind::Epoll => process.epolls.duplicated(entry, new),
+        Kind::Internal | Kind::Foreign => {}
+    }
+}
+/// `dup2`/`dup3` of `old` onto `new`; the real call is made inside.
+pub fn dup_onto(old: c_int, new: c_int, real: impl FnOnce() -> isize) -> Ret {
+    let Some(process) = process::get() else { return Ok(real()) };
+    if old == new || process.is_borrowed() {
+        return Ok(real());
+    }
+    if [old, new].iter().any(|fd| fdtable::entry(*fd) == Entry::internal()) {
+        return Err(Errno::BADF);
+    }
+    // The old number must be open, or nothing happens to the new one.
+    raw::fcntl(old, libc::F_GETFD, 0)?;
+    forget(process, new);
+    let result = real();
+    if result >= 0 {
+        duplicated(old, new);
+    }
+    Ok(result)
+}
+/// `close`; an internal descriptor answers EBADF.
+pub fn close(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
+    let Some(process) = process::get() else { return Ok(real()) };
+    if fdtable::entry(fd) == Entry::internal() {
+        return Err(Errno::BADF);
+    }
+    if !process.is_borrowed() {
+        forget(process, fd);
+    }
+    Ok(real())
+}
+/// `close_range` and `closefrom`: everything in the range but our own descriptors. `real` closes
+/// (or marks close-on-exec) one range.
+pub fn close_range(
+    first: u32,
+    last: u32,
+    flags: c_int,
+    real: impl Fn(u32, u32) -> isize,
+) -> Ret {
+    let Some(process) = process::get() else { return Ok(real(first, last)) };
+    let ends = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 && !process.is_borrowed();
+    let mut from = first;
+    for (fd, entry) in fdtable::all() {
+        let number = fd.unsigned_abs();
+        if number < first || number > last {
+            continue;
+        }
+        if entry == Entry::internal() {
+            if number > from {
+                let result = real(from, number - 1);
+                if result != 0 {
+                    return Ok(result);
+                }
+            }
+            from = number + 1;
+        } else if ends {
+            forget(process, fd);
+        }
+    }
+    if from > last && from > first {
+        return Ok(0);
+    }
+    Ok(real(from, last))
+}

@@ -1,0 +1,77 @@
+//! What this process has: the one global of the engine, set by the constructor.
+use crate::arena::{Arena, Conn, ProcPage};
+use crate::config::Config;
+use crate::fdtable;
+use crate::poll::Epolls;
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys::real::RealCalls;
+use crate::sys::{raw, thread};
+use crate::transport::loopback::Device;
+use libc::c_int;
+use once_cell::race::OnceBox;
+use parking_lot::Mutex;
+
+static PROCESS: OnceBox<Process> = OnceBox::new();
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) real: RealCalls,
+    pub(crate) config: Config,
+    pub(crate) device: Device,
+    pub(crate) epolls: Epolls,
+    /// The socket for questions to sock_diag, or -1.
+    pub(crate) netlink: Mutex<c_int>,
+    /// Processors that it may run on; 1: spinning never pays.
+    pub(crate) cpus: AtomicU32,
+}
+
+/// The process, once the engine has started.
+#[inline(always)]
+pub(crate) fn get() -> Option<&'static Process> {
+    PROCESS.get()
+}
+
+/// Starts the engine; false: it stays off.
+pub(crate) fn start(real: RealCalls, config: &Config) -> bool {
+    let Ok(arena) = Arena::create(fdtable::raise) else { return false };
+    let Some(device) = Device::new(arena) else { return false };
+    let process = Process {
+        real,
+        config: config.clone(),
+        device,
+        epolls: Epolls::new(),
+        netlink: Mutex::new(-1),
+        cpus: AtomicU32::new(raw::allowed_cpus()),
+    };
+    PROCESS.set(Box::new(process)).is_ok()
+}
+
+impl Process {
+    /// The statistics page of this process.
+    #[inline(always)]
+    pub(crate) fn page(&self) -> Option<&ProcPage> {
+        self.device.page()
+    }
+
+    /// Whether this is a child that shares the memory of its parent (vfork): what it does to its
+    /// descriptors must not touch our state.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        raw::getpid() != self.device.pid()
+    }
+
+    /// The connection of a descriptor.
+    #[inline(always)]
+    pub(crate) fn conn_of(&self, fd: c_int) -> Option<(u32, &Conn)> {
+        let index = fdtable::entry(fd).as_socket()?;
+        Some((index, self.device.arena.conn(index)?))
+    }
+
+    /// In the child, after a fork.
+    pub(crate) fn after_fork(&self) {
+        thread::forget_tid();
+        fdtable::drop_internal(core::mem::replace(&mut *self.netlink.lock(), -1));
+        self.device.after_fork(|queue| self.epolls.owns_queue(queue));
+        self.cpus.store(raw::allowed_cpus(), Ordering::Relaxed);
+    }
+}

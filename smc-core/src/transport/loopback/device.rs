@@ -1,0 +1,54 @@
+//! The loopback device of this process: its link groups, wait queues and control socket.
+use super::{Control, Groups, Queues};
+use crate::arena::{Arena, ProcPage};
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys::raw;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) arena: Arena,
+    pub(crate) groups: Groups,
+    pub(crate) queues: Queues,
+    pub(crate) control: Control,
+    page: AtomicU32,
+    pid: AtomicU32,
+}
+
+impl Device {
+    /// A device for this process; `None`: the arena has no page left.
+    pub(crate) fn new(arena: Arena) -> Option<Self> {
+        let pid = raw::getpid();
+        let page = arena.enter_process(pid)?;
+        Some(Self {
+            arena,
+            groups: Groups::new(),
+            queues: Queues::new(),
+            control: Control::new(),
+            page: AtomicU32::new(page as u32),
+            pid: AtomicU32::new(pid),
+        })
+    }
+
+    /// The statistics page of this process.
+    #[inline(always)]
+    pub(crate) fn page(&self) -> Option<&ProcPage> {
+        self.arena.proc_page(self.page.load(Ordering::Relaxed) as usize)
+    }
+
+    /// The pid as of the start or the last fork.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
+    /// In the child, after a fork. `keep`: wait queues that it shares with the parent.
+    pub(crate) fn after_fork(&self, keep: impl Fn(usize) -> bool) {
+        let pid = raw::getpid();
+        self.pid.store(pid, Ordering::Relaxed);
+        if let Some(page) = self.arena.enter_process(pid) {
+            self.page.store(page as u32, Ordering::Relaxed);
+        }
+        self.control.after_fork();
+        self.queues.after_fork(keep);
+    }
+}

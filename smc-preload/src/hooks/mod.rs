@@ -1,0 +1,17 @@
+//! The hooks, by subject.
+mod aliases;
+mod birth;
+mod epoll;
+mod file;
+mod fortify;
+pub(crate) mod io;
+pub(crate) mod life;
+mod msg;
+mod mux;
+mod opt;
+mod process;
+mod setup;
+mod signal;
+pub(crate) mod stdio;
+mod syscall;
+mod uring;
