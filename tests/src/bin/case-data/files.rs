@@ -86,14 +86,19 @@ fn nonblocking(conn: &Conn) {
     sys::nonblocking(conn.fd, true);
     let first = conn.sent(sendfile(conn.fd, source.as_raw_fd(), Some(&mut offset), SIZE));
     let part = first.value > 0 && first.count() < SIZE && offset == first.value;
+    // What is in flight makes room for a while; then nothing fits.
     let mut refused = false;
+    while !refused {
+        let ret = conn.sent(sendfile(conn.fd, source.as_raw_fd(), Some(&mut offset), SIZE));
+        assert!(ret.value != 0 && (ret.value > 0 || ret.is(libc::EAGAIN)), "sendfile {ret}");
+        refused = ret.value < 0;
+    }
     conn.start_read(SIZE, 0);
     while usize::try_from(offset).unwrap() < SIZE {
         let left = SIZE - usize::try_from(offset).unwrap();
         let ret = conn.sent(sendfile(conn.fd, source.as_raw_fd(), Some(&mut offset), left));
         if ret.value < 0 {
             assert!(ret.is(libc::EAGAIN), "sendfile {ret}");
-            refused = true;
             assert_eq!(wait::poll(conn.fd, libc::POLLOUT, wait::LONG).0.value, 1, "no room");
         }
     }
