@@ -12,9 +12,9 @@ use std::sync::Once;
 
 const PAGE: usize = 4096;
 /// Every path of the routine, its bounds, and more than a page.
-const LENS: [usize; 26] = [
-    1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 500, 1023, 1024, 2047,
-    2048, 4095, 4096,
+const LENS: [usize; 29] = [
+    1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 500,
+    1023, 1024, 2047, 2048, 4095, 4096,
 ];
 
 /// What the preload library's handler does.
@@ -79,7 +79,7 @@ fn target<'a>(ptr: *mut u8, len: usize) -> OutBuf<'a> {
 fn every_length_and_alignment_arrives() {
     let data: Vec<u8> = (0..10_000_u32).map(|n| (n * 31 >> 3) as u8).collect();
     for len in (0..300).chain(1000..1100).chain([2047, 2048, 2049, 4096, 9000]) {
-        for (from, to) in [(0, 0), (1, 0), (0, 1), (3, 17), (15, 64)] {
+        for (from, to) in [(0, 0), (1, 0), (0, 1), (3, 17), (15, 64), (5, 31), (0, 33)] {
             let mut out = vec![0xee; len + 200];
             let place = out.as_mut_ptr().wrapping_add(to);
             // SAFETY: requires a target of that length: `out` is longer by 200.

@@ -6,7 +6,7 @@
 
 mod loom_common;
 
-use loom::sync::Arc;
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 use loom_common::{check, Bell, Duct, SIZE};
 use smc_core::ring::{cursor, doorbell};
@@ -118,7 +118,8 @@ fn blocked_producer_is_told(reads: &'static [usize], more: usize) {
                     }
                     doorbell::disarm(slot);
                     doorbell::unwant(&duct.a.want_bell, 1);
-                    producer.clear_blocked();
+                    // Nobody else waits.
+                    let _ = producer.clear_blocked();
                 }
             }
         });
@@ -159,4 +160,61 @@ fn a_blocked_producer_is_told_by_small_reads() {
 #[test]
 fn a_blocked_producer_is_told_by_uneven_reads() {
     blocked_producer_is_told(&[1, 5, 6], 8);
+}
+
+/// Of two senders on a full ring one sleeps for space, and the other writes at once what fits.
+#[test]
+fn a_blocked_producer_is_told_when_another_writes() {
+    check(2, || {
+        let duct = Arc::new(Duct::new(0));
+        let bell = Arc::new(Bell::default());
+        let mut half = duct.tx();
+        let full = bytes(0, SIZE);
+        assert_eq!(duct.producer(&mut half).write(full.as_slice().into(), SIZE, || ()), Ok(SIZE));
+        let half = Arc::new(Mutex::new(half));
+        let sleeper = thread::spawn({
+            let (duct, bell, half) = (duct.clone(), bell.clone(), half.clone());
+            move || loop {
+                doorbell::want(&duct.a.want_bell, 1);
+                doorbell::arm(&duct.slots[1]);
+                let mut half = half.lock().unwrap();
+                let mut producer = duct.producer(&mut half);
+                let want = producer.low_water();
+                if producer.space(want).unwrap() >= want {
+                    break;
+                }
+                producer.mark_blocked();
+                if producer.space(want).unwrap() >= want {
+                    break;
+                }
+                drop(half);
+                bell.wait();
+            }
+        });
+        let writer = thread::spawn({
+            let (duct, bell, half) = (duct.clone(), bell.clone(), half.clone());
+            move || {
+                let mut half = half.lock().unwrap();
+                let mut producer = duct.producer(&mut half);
+                let message = bytes(SIZE, 2);
+                let n = producer.write(message.as_slice().into(), SIZE, || ()).unwrap();
+                if producer.clear_blocked() {
+                    doorbell::announce(0, &duct.a, &duct.slots, |_| bell.ring());
+                }
+                n
+            }
+        });
+        let mut half = duct.rx();
+        let mut buf = [0; 7];
+        let mut consumer = duct.consumer(&mut half);
+        assert_eq!(consumer.read(buf.as_mut_slice().into()), Ok(7));
+        if consumer.publish_cons() {
+            doorbell::announce(0, &duct.a, &duct.slots, |_| bell.ring());
+        }
+        sleeper.join().unwrap();
+        let more = writer.join().unwrap();
+        let mut rest = vec![0; SIZE];
+        let n = duct.consumer(&mut half).read(rest.as_mut_slice().into()).unwrap();
+        assert_eq!(rest[..n], bytes(7, SIZE - 7 + more));
+    });
 }

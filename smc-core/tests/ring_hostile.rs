@@ -141,13 +141,14 @@ proptest! {
                     producer.mark_blocked();
                     sane(producer.space(size), size);
                     sane(producer.used(), size);
-                    producer.clear_blocked();
+                    let cleared = producer.clear_blocked();
+                    let flag = send.a.flags.load(Relaxed) & flags::WRITE_BLOCKED;
+                    prop_assert_eq!(cleared, flag == 0);
                 }
             }
             receive.consumer().publish_cons();
             sane(receive.consumer().available(), size);
             sane(receive.consumer().queued(), size);
-            prop_assert_eq!(send.a.flags.load(Relaxed) & flags::WRITE_BLOCKED, 0);
         }
     }
 

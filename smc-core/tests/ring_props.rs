@@ -159,14 +159,18 @@ impl Model {
                 self.took(self.head(len, 0), &got);
             }
             Op::Block => {
+                let marked = self.duct.tx.is_blocked();
                 let mut producer = self.duct.producer();
                 let want = producer.low_water();
                 if producer.space(want).unwrap() >= want {
-                    producer.clear_blocked();
+                    // Whoever slept is told by the one who clears the flag.
+                    assert_eq!(producer.clear_blocked(), marked);
                     self.asleep = false;
                 } else {
                     producer.mark_blocked();
                     assert!(producer.space(want).unwrap() < want);
+                    // Nobody may take the mark from one who sleeps for want of space.
+                    assert!(!producer.clear_blocked());
                     self.asleep = true;
                 }
             }

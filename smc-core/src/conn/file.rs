@@ -141,7 +141,7 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     }
     if moved > 0 {
         sender.producer().publish(moved);
-        sender.producer().clear_blocked();
+        sender.unblock();
         sender.announce();
         bump(&conn.tx_ring_bytes, moved as u64);
         if let Some(page) = ctx.process.page() {
@@ -158,7 +158,7 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
 
 impl Ctx<'_> {
     /// Before the kernel moves a file over TCP: the handshake's part of a send.
-    fn before_file(&self) {
+    pub(super) fn before_file(&self) {
         use crate::arena::phase;
         if self.conn.phase() == phase::IDLE {
             if let Some(accept) = self.accept_message() {
@@ -170,7 +170,7 @@ impl Ctx<'_> {
         self.progress();
     }
 
-    fn sent_tcp_counted(&self, sent: isize) -> isize {
+    pub(super) fn sent_tcp_counted(&self, sent: isize) -> isize {
         if let Ok(bytes) = usize::try_from(sent) {
             self.traffic(bytes, false);
         }

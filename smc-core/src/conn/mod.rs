@@ -4,7 +4,7 @@
 //! establish   marks, ACCEPT, CONFIRM: until both ends share a slot of a link group
 //! switch      from TCP to the ring, each direction by itself
 //! tx, rx      sending and receiving, on TCP and through the ring
-//! file        sendfile and splice
+//! file, pipe  sendfile and splice
 //! wait        spinning, sleeping, timeouts, EINTR
 //! ready       what poll says of it
 //! close       shutdown, close, what a peer's end means
@@ -14,6 +14,7 @@ pub(crate) mod close;
 pub(crate) mod establish;
 pub(crate) mod file;
 pub(crate) mod opts;
+pub(crate) mod pipe;
 pub(crate) mod ready;
 pub(crate) mod rx;
 pub(crate) mod switch;

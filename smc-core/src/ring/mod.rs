@@ -54,6 +54,10 @@
 //!
 //! So a producer that sleeps is told, at the latest, when half of the ring has been drained.
 //!
+//! Several threads of the producer's side may wait, or one wait while another writes. Whoever
+//! clears the flag takes the consumer's word from the others: it must tell them itself, and may
+//! clear it only when there is a quarter free ([`Producer::clear_blocked`]).
+//!
 //! # Memory order
 //!
 //! | what                    | stored by                      | read by                      | so that |

@@ -162,14 +162,27 @@ impl<'a> Producer<'a> {
         fence_after_rmw();
     }
 
-    /// Takes [`Self::mark_blocked`] back.
+    /// Takes [`Self::mark_blocked`] back, if there is as much space as anybody may wait for.
+    ///
+    /// To be called after a write. If it returns true, then another thread or epoll instance of
+    /// this side may still wait for what the consumer will now not tell: the caller announces the
+    /// connection to its own side. Otherwise the flag stays, so that the consumer tells.
     #[inline]
-    pub fn clear_blocked(&mut self) {
-        if self.half.blocked {
+    #[must_use]
+    pub fn clear_blocked(&mut self) -> bool {
+        self.half.blocked && self.unblock()
+    }
+
+    #[cold]
+    fn unblock(&mut self) -> bool {
+        let enough = self.low_water();
+        if self.space(enough).is_ok_and(|free| free >= enough) {
             self.half.blocked = false;
             // Relaxed: a consumer that still sees the flag rings once in vain.
             self.line.flags.fetch_and(!flags::WRITE_BLOCKED, Ordering::Relaxed);
+            return true;
         }
+        false
     }
 
     /// As much of `want` as fits; moves to a new lap where that is due.

@@ -1,4 +1,20 @@
 //! The copy for x86-64.
+//!
+//! Why not `rep movsb`, or the memcpy of libc, which uses it for large copies: on AMD processors it
+//! is 15 times slower where the target lies a few bytes further into its page than the source.
+//! Measured on one with erms and fsrm, nanoseconds, best of 60, offsets within the page as
+//! source/target:
+//!
+//! | bytes | offsets | AVX loop | SSE loop | rep movsb | memcpy |
+//! |-------|---------|----------|----------|-----------|--------|
+//! | 512   | 0/0     | 10       | 13       | 15        | 11     |
+//! | 1024  | 0/0     | 14       | 22       | 20        | 20     |
+//! | 4096  | 0/0     | 43       | 94       | 72        | 62     |
+//! | 4096  | 0/5     | 58       | 137      | 1832      | 1753   |
+//! | 65536 | 0/0     | 1335     | 1670     | 1302      | 1410   |
+//! | 65536 | 0/5     | 1515     | 2194     | 21698     | 27974  |
+//!
+//! Up to 64 bytes all are alike, at 3 to 4.
 use super::Fault;
 
 core::arch::global_asm!(
@@ -34,9 +50,7 @@ core::arch::global_asm!(
     "movups [rdi + rdx - 16], xmm3",
     "ret",
     "11:",
-    "cmp rdx, 1024",
-    "jae 15f",
-    // 65 to 1023: blocks of 64, then the last 64, which may overlap the blocks.
+    // Blocks of 64, then the last 64, which may overlap them.
     "movups xmm4, [rsi + rdx - 64]",
     "movups xmm5, [rsi + rdx - 48]",
     "movups xmm6, [rsi + rdx - 32]",
@@ -59,10 +73,6 @@ core::arch::global_asm!(
     "movups [rcx + 16], xmm5",
     "movups [rcx + 32], xmm6",
     "movups [rcx + 48], xmm7",
-    "ret",
-    "15:",
-    "mov rcx, rdx",
-    "rep movsb",
     "ret",
     "20:",
     "cmp edx, 8",
@@ -101,6 +111,55 @@ core::arch::global_asm!(
     "mov eax, 1",
     "ret",
     ".size smc_copy_bytes, . - smc_copy_bytes",
+    // The same for at least 256 bytes, with AVX.
+    ".p2align 6",
+    ".globl smc_copy_wide",
+    ".hidden smc_copy_wide",
+    ".type smc_copy_wide,@function",
+    "smc_copy_wide:",
+    "xor eax, eax",
+    "vmovups ymm4, [rsi + rdx - 128]",
+    "vmovups ymm5, [rsi + rdx - 96]",
+    "vmovups ymm6, [rsi + rdx - 64]",
+    "vmovups ymm7, [rsi + rdx - 32]",
+    "vmovups ymm8, [rsi]",
+    "lea rcx, [rdi + rdx - 128]",
+    // On to the next aligned target: 1 to 32 bytes, which ymm8 covers.
+    "mov r8, rdi",
+    "mov r9, rdi",
+    "and r9, -32",
+    "add r9, 32",
+    "sub r9, rdi",
+    "add rsi, r9",
+    "add rdi, r9",
+    ".p2align 5",
+    "30:",
+    "vmovups ymm0, [rsi]",
+    "vmovups ymm1, [rsi + 32]",
+    "vmovups ymm2, [rsi + 64]",
+    "vmovups ymm3, [rsi + 96]",
+    "add rsi, 128",
+    "vmovaps [rdi], ymm0",
+    "vmovaps [rdi + 32], ymm1",
+    "vmovaps [rdi + 64], ymm2",
+    "vmovaps [rdi + 96], ymm3",
+    "sub rdi, -128",
+    "cmp rdi, rcx",
+    "jb 30b",
+    "vmovups [r8], ymm8",
+    "vmovups [rcx], ymm4",
+    "vmovups [rcx + 32], ymm5",
+    "vmovups [rcx + 64], ymm6",
+    "vmovups [rcx + 96], ymm7",
+    "vzeroupper",
+    "ret",
+    ".globl smc_copy_wide_landing",
+    ".hidden smc_copy_wide_landing",
+    "smc_copy_wide_landing:",
+    "vzeroupper",
+    "mov eax, 1",
+    "ret",
+    ".size smc_copy_wide, . - smc_copy_wide",
     ".popsection",
 );
 
@@ -108,13 +167,25 @@ extern "C" {
     fn smc_copy_bytes(dst: *mut u8, src: *const u8, len: usize) -> u32;
     /// The end of the part that may fault, and where it resumes.
     fn smc_copy_landing();
+    fn smc_copy_wide(dst: *mut u8, src: *const u8, len: usize) -> u32;
+    /// The same of the wide one.
+    fn smc_copy_wide_landing();
 }
+
+/// From here on the wide routine is faster.
+const WIDE: usize = 256;
 
 #[inline(always)]
 pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<(), Fault> {
-    // SAFETY: requires two ranges that do not overlap and that are accessible or fault: the
-    // caller's promise.
-    match unsafe { smc_copy_bytes(dst, src, len) } {
+    let failed = if len >= WIDE && std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: requires two ranges that do not overlap and that are accessible or fault: the
+        // caller's promise. And AVX and that length: just checked.
+        unsafe { smc_copy_wide(dst, src, len) }
+    } else {
+        // SAFETY: requires the same two ranges.
+        unsafe { smc_copy_bytes(dst, src, len) }
+    };
+    match failed {
         0 => Ok(()),
         _ => Err(Fault),
     }
@@ -122,7 +193,9 @@ pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> Result<()
 
 #[inline]
 pub(super) fn fixup(rip: usize) -> Option<usize> {
-    let start = smc_copy_bytes as *const () as usize;
-    let landing = smc_copy_landing as *const () as usize;
-    (start..landing).contains(&rip).then_some(landing)
+    let parts = [
+        (smc_copy_bytes as *const () as usize, smc_copy_landing as *const () as usize),
+        (smc_copy_wide as *const () as usize, smc_copy_wide_landing as *const () as usize),
+    ];
+    parts.iter().find(|(start, landing)| (*start..*landing).contains(&rip)).map(|part| part.1)
 }

@@ -125,12 +125,12 @@ pub fn file_size(fd: c_int) -> Result<u64, Errno> {
     Ok(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
-/// Whether the descriptor is open on a regular file.
-pub fn is_regular(fd: c_int) -> bool {
+/// Whether the descriptor is a pipe.
+pub fn is_pipe(fd: c_int) -> bool {
     // SAFETY: as in `file_size`.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
     sys!(Sysno::fstat, fd_arg(fd), &raw mut stat as usize).is_ok()
-        && stat.st_mode & libc::S_IFMT == libc::S_IFREG
+        && stat.st_mode & libc::S_IFMT == libc::S_IFIFO
 }
 
 /// `eventfd`, nonblocking, close-on-exec.
@@ -365,4 +365,28 @@ pub fn descriptor_limit() -> usize {
     let resource = libc::RLIMIT_NOFILE as usize;
     let got = sys!(Sysno::prlimit64, 0_usize, resource, 0_usize, limit.as_mut_ptr() as usize);
     got.map_or(1024, |_| usize::try_from(limit[0]).unwrap_or(usize::MAX))
+}
+
+/// RWF_NOWAIT of `preadv2`.
+const NOWAIT: usize = 8;
+
+/// `read` that does not wait, also where the descriptor would; into memory that the caller vouches
+/// for by address.
+pub fn read_nowait(fd: c_int, buf: *mut u8, len: usize) -> SysResult {
+    let iov = libc::iovec { iov_base: buf.cast(), iov_len: len };
+    let iov = &raw const iov as usize;
+    match sys!(Sysno::preadv2, fd_arg(fd), iov, 1_usize, usize::MAX, 0_usize, NOWAIT) {
+        Err(Errno(libc::EOPNOTSUPP)) => sys!(Sysno::read, fd_arg(fd), buf as usize, len),
+        other => other,
+    }
+}
+
+/// `write` that does not wait, also where the descriptor would.
+pub fn write_nowait(fd: c_int, buf: *const u8, len: usize) -> SysResult {
+    let iov = libc::iovec { iov_base: buf.cast_mut().cast(), iov_len: len };
+    let iov = &raw const iov as usize;
+    match sys!(Sysno::pwritev2, fd_arg(fd), iov, 1_usize, usize::MAX, 0_usize, NOWAIT) {
+        Err(Errno(libc::EOPNOTSUPP)) => sys!(Sysno::write, fd_arg(fd), buf as usize, len),
+        other => other,
+    }
 }

@@ -1,10 +1,8 @@
 //! A model of two ends, a TCP connection and a shared connection header, in which every event is
 //! one atomic step: what `handshake_sim` explores.
-pub(crate) mod explore;
+mod one;
 mod pipe;
 mod step;
-
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use smc_core::proto::{
     AttachPolicy, ClientHandshake, ClientState, ConsentGate, PeerMark, RxSwitch, ServerHandshake,
@@ -13,6 +11,7 @@ use smc_core::proto::{
 use smc_core::reason::Reason;
 use smc_core::wire::clc::loopback::CERTAIN_LEN;
 
+pub(crate) use one::one;
 pub(crate) use pipe::Pipe;
 
 pub(crate) const CLIENT: usize = 0;
@@ -299,12 +298,6 @@ impl World {
             return Err("the ends disagree".into());
         }
         Ok(())
-    }
-
-    pub(crate) fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
     }
 
     fn runnable(&self, thread: &Thread) -> bool {

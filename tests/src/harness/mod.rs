@@ -105,6 +105,7 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub struct Case {
     program: std::path::PathBuf,
+    client: Option<std::path::PathBuf>,
     name: String,
     args: Vec<String>,
     pair: bool,
@@ -124,6 +125,7 @@ impl Case {
         let program = if program.contains('/') { program.into() } else { self::program(program) };
         Self {
             program,
+            client: None,
             name: name.to_owned(),
             args: Vec::new(),
             pair,
@@ -148,6 +150,12 @@ impl Case {
     /// A case of one process that is both ends: `program name solo`.
     pub fn solo(program: &str, name: &str) -> Self {
         Self::new(program, name, false)
+    }
+
+    /// Another program for the client's end.
+    pub fn client(mut self, program: &std::path::Path) -> Self {
+        self.client = Some(program.to_owned());
+        self
     }
 
     /// More arguments for the program, after the role and port.
@@ -211,9 +219,9 @@ impl Case {
         self
     }
 
-    /// Runs the case bare and in every arrangement; panics with both transcripts at the first
-    /// difference. With `SMC_TEST_BARE_ONLY=1` it runs bare, `SMC_TEST_REPEAT` times (default 2),
-    /// to show that the case itself is deterministic.
+    /// Runs the case bare and in every arrangement; panics with both transcripts where they
+    /// differ. For the developer: `SMC_TEST_ONLY=Both` runs one arrangement, `SMC_TEST_BARE_ONLY=1`
+    /// none but bare, and `SMC_TEST_REPEAT=20` each of them that many times.
     pub fn check(&self) {
         let bare = self.run(Arrangement::Bare);
         for (end, outcome) in &bare.ends {
@@ -228,17 +236,8 @@ impl Case {
                 self.name
             );
         }
-        if std::env::var_os("SMC_TEST_BARE_ONLY").is_some() {
-            let times =
-                std::env::var("SMC_TEST_REPEAT").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
-            for _ in 1..times {
-                self.compare(Arrangement::Bare, &bare, &self.run(Arrangement::Bare));
-            }
-            return;
-        }
-        let all: &[Arrangement] = if self.pair { &Arrangement::PAIR } else { &Arrangement::SOLO };
         let mut faults = Vec::new();
-        for &arrangement in self.only.as_deref().unwrap_or(all) {
+        for arrangement in self.arrangements() {
             let case = self.clone();
             let bare = bare.clone();
             // Every arrangement is tried, so that one report shows which of them fail.
@@ -253,6 +252,20 @@ impl Case {
             }
         }
         assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+    }
+
+    /// What to run after the first bare run.
+    fn arrangements(&self) -> Vec<Arrangement> {
+        let setting = |name| std::env::var(name).ok();
+        let repeat = setting("SMC_TEST_REPEAT").and_then(|n| n.parse().ok()).unwrap_or(1);
+        let all: &[Arrangement] = if self.pair { &Arrangement::PAIR } else { &Arrangement::SOLO };
+        let all = self.only.as_deref().unwrap_or(all);
+        let chosen: Vec<Arrangement> = match setting("SMC_TEST_ONLY") {
+            _ if setting("SMC_TEST_BARE_ONLY").is_some() => vec![Arrangement::Bare],
+            Some(name) => all.iter().copied().filter(|a| format!("{a:?}") == name).collect(),
+            None => all.to_vec(),
+        };
+        chosen.repeat(repeat)
     }
 
     fn compare(&self, arrangement: Arrangement, bare: &run::Report, got: &run::Report) {
@@ -280,7 +293,7 @@ impl Case {
                     got.summaries
                 );
             }
-            Arrangement::Both | Arrangement::Default => {}
+            Arrangement::Both | Arrangement::Default | Arrangement::Bare => {}
             _ => assert!(
                 sum.smcd == 0 && sum.smc.tx_bytes + sum.smc.rx_bytes == 0,
                 "{} {arrangement:?}: accelerated with one end only: {:?}",

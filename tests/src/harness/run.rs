@@ -219,7 +219,11 @@ impl Stage<'_> {
         }
         words.extend(case.wrap.iter().cloned());
         words.extend(preload_words(case, launch));
-        words.extend([case.program.display().to_string(), case.name.clone()]);
+        let program = match (&case.client, end) {
+            (Some(client), End::Client) => client,
+            _ => &case.program,
+        };
+        words.extend([program.display().to_string(), case.name.clone()]);
         words.push(format!("{end:?}").to_lowercase());
         words.extend(port.map(|p| p.to_string()));
         words.extend(case.args.iter().cloned());

@@ -1,7 +1,8 @@
-//! Ways through a world: all of them, or one by given choices.
+//! All ways through a world.
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Event, World, CLIENT, SERVER};
+use crate::sim::{Event, World, CLIENT, SERVER};
 
 /// What was seen at the ends of all ways.
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub(crate) struct Summary {
 /// Goes all ways, each state once; panics with the way to the first violation.
 pub(crate) fn all(start: World, limit: usize) -> Summary {
     let mut summary = Summary::default();
-    let mut seen = HashSet::from([start.fingerprint()]);
+    let mut seen = HashSet::from([fingerprint(&start)]);
     let events = start.enabled();
     // States on the current way, with the events that were not yet tried.
     let mut way = vec![(start, events)];
@@ -33,7 +34,7 @@ pub(crate) fn all(start: World, limit: usize) -> Summary {
         if let Err(what) = next.apply(event).and_then(|()| next.check()) {
             panic!("{what}\nafter {taken:?}\nin {next:#?}");
         }
-        if !seen.insert(next.fingerprint()) {
+        if !seen.insert(fingerprint(&next)) {
             taken.pop();
             continue;
         }
@@ -51,27 +52,6 @@ pub(crate) fn all(start: World, limit: usize) -> Summary {
     summary
 }
 
-/// Goes one way: `choose(n)` gives the next number below n. Returns the end.
-pub(crate) fn one(mut world: World, mut choose: impl FnMut(usize) -> usize) -> World {
-    loop {
-        let events = world.enabled();
-        if events.is_empty() {
-            break;
-        }
-        let event = match events[choose(events.len())] {
-            Event::Deliver(dir, all) if all > 1 => Event::Deliver(dir, 1 + choose(all)),
-            event => event,
-        };
-        if let Err(what) = world.apply(event).and_then(|()| world.check()) {
-            panic!("{what}\nafter {event:?}\nin {world:#?}");
-        }
-    }
-    if let Err(what) = world.check_end() {
-        panic!("{what}\nin {world:#?}");
-    }
-    world
-}
-
 impl Summary {
     fn count(&mut self, world: &World) {
         self.ends += 1;
@@ -80,4 +60,10 @@ impl Summary {
             self.ring[who] += usize::from(world.sides[who].ring_sent != 0);
         }
     }
+}
+
+fn fingerprint(world: &World) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    world.hash(&mut hasher);
+    hasher.finish()
 }

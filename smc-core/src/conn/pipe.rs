@@ -1,0 +1,178 @@
+//! `splice` between a pipe and a connection.
+//!
+//! Into a ring the pipe is read straight into the peer's memory; out of one the bytes are looked
+//! at, written to the pipe, and taken as far as the pipe took them.
+use super::switch::Inside;
+use super::wait::{poll_fds, Deadline, Woken};
+use super::{rx, Ctx};
+use crate::arena::{bump, flag, phase, MODE_RING};
+use crate::engine::Ret;
+use crate::errno::Errno;
+use crate::reason::Reason;
+use crate::sync::Ordering;
+use crate::sys::iov::Bufs;
+use crate::sys::raw;
+use libc::{c_int, pollfd};
+
+/// Bytes that leave a ring at a time.
+const CHUNK: usize = 16 << 10;
+
+/// Waits until the pipe is readable or writable; EAGAIN if nothing may wait.
+fn await_pipe(ctx: &Ctx<'_>, pipe: c_int, events: i16, nowait: bool) -> Result<(), Errno> {
+    if raw::poll_now(pipe, events) != 0 {
+        return Ok(());
+    }
+    if nowait || raw::is_nonblocking(pipe) {
+        return Err(Errno::AGAIN);
+    }
+    let mut fds = [pollfd { fd: pipe, events, revents: 0 }];
+    poll_fds(ctx.process, &mut fds, None).map(|_| ())
+}
+
+/// From a pipe to a connection.
+pub(crate) fn to_conn(
+    ctx: &Ctx<'_>,
+    pipe: c_int,
+    len: usize,
+    flags: u32,
+    real: impl FnOnce() -> isize,
+) -> Ret {
+    if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+        ctx.before_file();
+        if !ctx.switch_tx() {
+            let inside = Inside::enter(&ctx.conn.tx_inside);
+            if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+                let sent = real();
+                drop(inside);
+                return Ok(ctx.sent_tcp_counted(sent));
+            }
+        }
+    }
+    let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
+    let mut moved = 0;
+    while moved < len {
+        // Only the first bytes are waited for.
+        match await_pipe(ctx, pipe, libc::POLLIN, nowait || moved > 0) {
+            Ok(()) => {}
+            Err(_) if moved > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+        match fill(ctx, pipe, len - moved) {
+            Fill::Moved(0) => break,
+            Fill::Moved(n) => moved += n,
+            Fill::Kernel if moved == 0 => return Ok(ctx.sent_tcp_counted(real())),
+            Fill::Failed(errno) if moved == 0 => return Err(errno),
+            Fill::Kernel | Fill::Failed(_) => break,
+            Fill::Full => {
+                if moved > 0 {
+                    break;
+                }
+                if ctx.block_tx() {
+                    continue;
+                }
+                if nowait || raw::is_nonblocking(ctx.fd) {
+                    return Err(Errno::AGAIN);
+                }
+                let deadline = Deadline::of_socket(ctx.fd, libc::SO_SNDTIMEO);
+                let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
+                if ctx.sleep(events, deadline, || ctx.block_tx())? == Woken::Timeout {
+                    return Err(Errno::AGAIN);
+                }
+            }
+        }
+    }
+    Ok(moved.cast_signed())
+}
+
+enum Fill {
+    Moved(usize),
+    Full,
+    Kernel,
+    Failed(Errno),
+}
+
+/// Reads what the pipe holds and the ring has room for.
+fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
+    let conn = ctx.conn;
+    let mut tx = conn.lock_tx();
+    if conn.tx_mode.load(Ordering::Acquire) != MODE_RING
+        || conn.has(flag::TX_SHUT | flag::PEER_GONE)
+    {
+        return Fill::Kernel;
+    }
+    let segment = ctx.process.config.autosplit_size as usize;
+    let Some(mut sender) = ctx.sender(&mut tx) else { return Fill::Kernel };
+    let Ok(pieces) = sender.producer().reserve(want.min(segment)) else {
+        drop(tx);
+        ctx.fault(Reason::PROTOCOL);
+        return Fill::Kernel;
+    };
+    let Some(first) = pieces.into_iter().find(|piece| piece.len > 0) else { return Fill::Full };
+    match raw::read_nowait(pipe, first.ptr, first.len) {
+        Ok(0) => Fill::Moved(0),
+        Ok(n) => {
+            sender.producer().publish(n);
+            sender.unblock();
+            sender.announce();
+            bump(&conn.tx_ring_bytes, n as u64);
+            if let Some(page) = ctx.process.page() {
+                page.smc_tx.add(n as u64);
+            }
+            Fill::Moved(n)
+        }
+        Err(errno) => Fill::Failed(errno),
+    }
+}
+
+/// From a connection to a pipe.
+pub(crate) fn from_conn(
+    ctx: &Ctx<'_>,
+    pipe: c_int,
+    len: usize,
+    flags: u32,
+    real: impl FnOnce() -> isize,
+) -> Ret {
+    if matches!(ctx.conn.phase(), phase::PLAIN | phase::FRESH | phase::LISTENER) {
+        return Ok(ctx.received_tcp(real()));
+    }
+    let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
+    let mut buffer = [0_u8; CHUNK];
+    let mut moved = 0;
+    while moved < len {
+        let want = Bufs::One(buffer.as_mut_ptr(), CHUNK.min(len - moved));
+        let wait = if nowait || moved > 0 { libc::MSG_DONTWAIT } else { 0 };
+        let seen = recv_self(ctx, &want, wait | libc::MSG_PEEK);
+        let seen = match seen {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(_) if moved > 0 => break,
+            Err(errno) => return Err(errno),
+        };
+        match await_pipe(ctx, pipe, libc::POLLOUT, nowait || moved > 0) {
+            Ok(()) => {}
+            Err(_) if moved > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+        let taken = match raw::write_nowait(pipe, buffer.as_ptr(), seen) {
+            Ok(n) => n,
+            Err(_) if moved > 0 => break,
+            Err(errno) => return Err(errno),
+        };
+        recv_self(ctx, &Bufs::One(buffer.as_mut_ptr(), taken), libc::MSG_DONTWAIT)?;
+        moved += taken;
+        if taken < seen {
+            break;
+        }
+    }
+    Ok(moved.cast_signed())
+}
+
+/// A receiving call of ours on the program's behalf.
+fn recv_self(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Result<usize, Errno> {
+    let (base, len) = bufs.get(0)?;
+    let got = rx::recv(ctx, bufs, flags, || {
+        // SAFETY: requires a valid buffer: the caller's own.
+        unsafe { (ctx.process.real.recv)(ctx.fd, base.cast(), len, flags) }
+    })?;
+    usize::try_from(got).map_err(|_| crate::sys::thread::last_errno())
+}
