@@ -14,3 +14,4 @@
 #![allow(clippy::macro_metavars_in_unsafe)]
 
 pub mod harness;
+pub mod puppet;
