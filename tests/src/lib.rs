@@ -1,1 +1,4 @@
 //! Harness.
+
+pub mod apps;
+pub mod load;
