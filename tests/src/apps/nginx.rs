@@ -8,14 +8,17 @@ use super::Result;
 pub const SMALL: usize = 612;
 /// The size of a large file.
 pub const LARGE: usize = 65_536;
+/// The size of a file that takes a while.
+pub const HUGE: usize = 8 << 20;
 
-/// Writes a configuration and the files `/small` and `/large` into `folder`, and says where the
+/// Writes a configuration and the files `/small`, `/large` and `/huge` into `folder`, and says where the
 /// configuration is. `/memory` answers without a file.
 pub fn prepare(folder: &Path, port: u16, workers: usize, sendfile: bool) -> Result<PathBuf> {
     let root = folder.join("www");
     fs::create_dir_all(&root)?;
     fs::write(root.join("small"), body(SMALL))?;
     fs::write(root.join("large"), body(LARGE))?;
+    fs::write(root.join("huge"), body(HUGE))?;
 
     let sendfile = if sendfile { "on" } else { "off" };
     // SAFETY: geteuid has no preconditions.
