@@ -60,6 +60,11 @@ impl Proof {
         }
     }
 
+    /// The part of all connections that moved to a ring, from 0 to 1; 0 when there were none.
+    pub fn accelerated_share(&self) -> f64 {
+        self.accelerated as f64 / self.connections.max(1) as f64
+    }
+
     /// The part of all bytes that the ring carried, from 0 to 1; 0 when there were none.
     pub fn share(&self) -> f64 {
         let all = self.ring_bytes + self.tcp_bytes;

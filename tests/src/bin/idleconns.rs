@@ -5,12 +5,10 @@
 //! ```
 //!
 //! The server is `loadgen answer` with requests and replies of `--bytes`. Prints `ready` when all
-//! connections are idle, then waits for a signal.
+//! connections are idle, then waits for SIGTERM.
 use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
 
 use smc_tests::load::{Args, Endpoint, Stream};
 
@@ -42,7 +40,20 @@ fn run() -> Result<(), Box<dyn Error>> {
         held.push(stream);
     }
     println!("ready");
-    loop {
-        thread::sleep(Duration::from_secs(3600));
+    wait_for_termination();
+    Ok(())
+}
+
+/// Sleeps until SIGTERM, and lets the process end in the normal way then.
+fn wait_for_termination() {
+    // SAFETY: the set is a plain bit array that sigemptyset initialises; all pointers are valid
+    // for their calls. The process has one thread, so blocking the signal here blocks it for all.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        let mut signal = 0;
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        libc::sigwait(&set, &mut signal);
     }
 }

@@ -12,6 +12,7 @@ mod options;
 mod performance;
 mod run;
 mod stats;
+mod sweep;
 mod table;
 mod workload;
 

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::options::Options;
 use crate::run::Run;
 use crate::stats;
-use crate::workload::{Better, Figures, Judgement, Placement, Transport, Workload};
+use crate::workload::{Better, Evidence, Figures, Judgement, Placement, Transport, Workload};
 
 /// The part of the bytes that the ring must have carried for a row to count as accelerated.
 const PROOF: f64 = 0.99;
@@ -31,7 +31,8 @@ pub(crate) struct Row {
     pub(crate) judgement: Judgement,
     /// Every run's figure, by transport, in the order of the runs.
     pub(crate) figures: BTreeMap<Transport, Vec<f64>>,
-    /// The least part of the bytes that the ring carried in any run; none where no proof is asked.
+    /// The least part of the bytes that the ring carried, or of the connections that it took, in
+    /// any run; none where no evidence is asked.
     pub(crate) share: Option<f64>,
 }
 
@@ -125,10 +126,10 @@ fn once(
     if figures.is_empty() || figures.iter().any(|(_, value)| !value.is_finite()) {
         return Err(Failure::new("the run gave no figure"));
     }
-    let share = if workload.proof && transport == Transport::Smc {
-        Some(run.proof()?.share())
-    } else {
-        None
+    let share = match (transport, workload.evidence) {
+        (Transport::Smc, Evidence::Bytes) => Some(run.proof()?.share()),
+        (Transport::Smc, Evidence::Connections) => Some(run.proof()?.accelerated_share()),
+        _ => None,
     };
     Ok((figures, share))
 }

@@ -8,6 +8,7 @@ use smc_tests::apps::{artefacts, Result};
 use crate::charts;
 use crate::facts::Facts;
 use crate::measure::Row;
+use crate::sweep;
 use crate::table::{figure, verdict};
 use crate::workload::{Judgement, Transport};
 
@@ -20,7 +21,8 @@ pub(crate) fn write(folder: &Path, facts: &Facts, rows: &[Row]) -> Result<()> {
          and under `smc-run` by turns, each run in a network namespace of its own with \
          congestion control cubic. Figures are medians; the result is the ratio to bare TCP, \
          or, where a sign stands before it, what was added to TCP's cost. `ring` is the least \
-         part of the bytes that shared memory carried in any run.\n\n## Machine\n\n",
+         part of the bytes that shared memory carried in any run, or of the connections \
+         where they are idle.\n\n## Machine\n\n",
     );
     for (name, value) in &facts.0 {
         let _ = writeln!(text, "- {name}: {value}");
@@ -57,7 +59,7 @@ fn table(text: &mut String, rows: &[Row]) {
          |---|---|---|---|---|---|---|---|---|\n",
     );
     // The sweep's two hundred rows are for its chart.
-    let shown = rows.iter().filter(|row| row.workload != "sweep");
+    let shown = rows.iter().filter(|row| row.workload != sweep::NAME);
     for row in shown.filter(|row| row.judgement != Judgement::Reference) {
         let ring = row.share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
         let _ = writeln!(

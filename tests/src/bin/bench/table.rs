@@ -2,12 +2,13 @@
 use std::fmt::Write;
 
 use crate::measure::Row;
+use crate::sweep;
 use crate::workload::{Better, Judgement, Transport};
 
 /// The rows as a table for a terminal.
 pub(crate) fn render(rows: &[Row]) -> String {
     let mut text = String::new();
-    let (references, compared): (Vec<_>, Vec<_>) =
+    let (references, compared): (Vec<&Row>, Vec<&Row>) =
         rows.iter().partition(|row| row.judgement == Judgement::Reference);
     if !compared.is_empty() {
         let _ = writeln!(
@@ -16,9 +17,12 @@ pub(crate) fn render(rows: &[Row]) -> String {
             "workload", "where", "tcp", "unix", "smc", "unit", "result", "worst", "goal", "ring"
         );
     }
-    for row in compared {
+    let (sweep, single): (Vec<&Row>, Vec<&Row>) =
+        compared.into_iter().partition(|row| row.workload == sweep::NAME);
+    for row in single {
         let _ = writeln!(text, "{}", line(row).trim_end());
     }
+    text.push_str(&sweep::render(&sweep));
     if !references.is_empty() {
         let _ = writeln!(text, "\nlimits of this machine, a bare ring in shared memory");
     }

@@ -82,6 +82,17 @@ impl fmt::Display for Transport {
     }
 }
 
+/// What the statistics of an accelerated run must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// The ring carried nearly all bytes.
+    Bytes,
+    /// Nearly all connections moved to a ring.
+    Connections,
+    /// Nothing: the run uses no connection that pays for a ring.
+    None,
+}
+
 /// What the figures mean for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Judgement {
@@ -109,8 +120,8 @@ pub(crate) struct Workload {
     pub(crate) unix: bool,
     /// Part of the short list.
     pub(crate) quick: bool,
-    /// Its runs must show that the ring carried the bytes.
-    pub(crate) proof: bool,
+    /// What its accelerated runs must show.
+    pub(crate) evidence: Evidence,
     /// What to compare.
     pub(crate) judgement: Judgement,
     /// Measures once.
@@ -133,7 +144,7 @@ impl Workload {
             placement: Placement::Apart,
             unix: false,
             quick: false,
-            proof: true,
+            evidence: Evidence::Bytes,
             judgement: Judgement::Ratio(None),
             run: Box::new(run),
         }
@@ -169,9 +180,9 @@ impl Workload {
         self
     }
 
-    /// Its runs use no connection that the ring would carry.
-    pub(crate) fn without_proof(mut self) -> Self {
-        self.proof = false;
+    /// Asks its accelerated runs for other evidence than bytes.
+    pub(crate) fn shown_by(mut self, evidence: Evidence) -> Self {
+        self.evidence = evidence;
         self
     }
 

@@ -9,7 +9,7 @@ use smc_tests::apps::{wait, Failure, Result, Running};
 
 use super::parse;
 use crate::run::Run;
-use crate::workload::{Better, Figures, Judgement, Workload};
+use crate::workload::{Better, Evidence, Figures, Judgement, Workload};
 
 const CONNECTIONS: usize = 1000;
 
@@ -21,11 +21,11 @@ pub(crate) fn workloads() -> Vec<Workload> {
             ("%", Better::Lower),
             processor,
         )
-        .without_proof()
+        .shown_by(Evidence::Connections)
         .judged(Judgement::Excess(0.0))
         .quick(),
         Workload::new("idle/memory", "both ends, for a connection", ("KiB", Better::Lower), memory)
-            .without_proof()
+            .shown_by(Evidence::Connections)
             .judged(Judgement::Excess(8.0))
             .quick(),
     ]
@@ -42,10 +42,13 @@ fn connect(run: &Run<'_>, count: usize) -> Result<Ends> {
     let server = run
         .server(&run.own("loadgen")?)
         .words(format!("answer --at {address} --request 100 --reply 100"))
+        .env("SMC_ATTACH_AFTER", "0")
         .listening(port)?;
     let client = run
         .client(&run.own("idleconns")?)
-        .words(format!("hold --to {address} --count {count} --exchanges 50 --bytes 100"))
+        .words(format!("hold --to {address} --count {count} --exchanges 10 --bytes 100"))
+        // So that ten exchanges are enough to move to a ring.
+        .env("SMC_ATTACH_AFTER", "0")
         .spawn()?;
     wait::until("the connections are idle", run.limit(), || {
         Ok(client.logs().stdout.contains("ready"))

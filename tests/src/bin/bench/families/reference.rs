@@ -3,12 +3,12 @@ use smc_tests::apps::{Failure, Result};
 
 use super::parse;
 use crate::run::Run;
-use crate::workload::{Better, Figures, Judgement, Workload};
+use crate::workload::{Better, Evidence, Figures, Judgement, Workload};
 
 pub(crate) fn workloads() -> Vec<Workload> {
     let limit = |name: &str, unit: (&'static str, Better), line: &'static str| {
         Workload::new(name, format!("ringref {line}"), unit, move |run| measure(run, line))
-            .without_proof()
+            .shown_by(Evidence::None)
             .judged(Judgement::Reference)
             .quick()
     };

@@ -8,6 +8,9 @@ use crate::workload::{Better, Figures, Placement, Workload};
 const LATENCY: (&str, Better) = ("us", Better::Lower);
 const BANDWIDTH: (&str, Better) = ("GB/s", Better::Higher);
 
+/// The longest message that sockperf knows, one byte short of 1 MiB.
+const MAXIMUM: usize = (1 << 20) - 1;
+
 pub(crate) fn workloads() -> Vec<Workload> {
     let throughput = |run: &Run<'_>| throughput(run, 64_000);
     let mut list = vec![
@@ -22,7 +25,7 @@ pub(crate) fn workloads() -> Vec<Workload> {
             latency(run, "under-load --mps 100000 -m 14")
         }),
     ];
-    for size in [14, 128 << 10, 256 << 10, 512 << 10, 1 << 20] {
+    for size in [14, 128 << 10, 256 << 10, 512 << 10, MAXIMUM] {
         for placement in [Placement::Apart, Placement::Shared, Placement::Free] {
             let ping_pong = move |run: &Run<'_>| latency(run, &format!("ping-pong -m {size}"));
             let name = format!("sockperf/pp {size} B");
@@ -36,7 +39,7 @@ fn client(run: &Run<'_>, mode: &str) -> Result<String> {
     let port = run.port();
     let _server = run
         .server("sockperf")
-        .words(format!("server --tcp -i 127.0.0.1 -p {port}"))
+        .words(format!("server --tcp -i 127.0.0.1 -p {port} -m {MAXIMUM}"))
         .listening(port)?;
     let seconds = run.seconds.ceil();
     let line = format!("{mode} --tcp -i 127.0.0.1 -p {port} -t {seconds}");
