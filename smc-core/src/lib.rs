@@ -15,10 +15,31 @@
 //! ```
 #![warn(missing_docs)]
 
-pub mod config;
-pub mod errno;
-pub mod reason;
 pub mod ring;
 pub mod shm;
 pub mod sync;
-pub mod wire;
+pub mod sys;
+
+/// What is not model-checked is not there under loom, whose atomics no static can hold.
+macro_rules! unless_loom {
+    ($($(#[$doc:meta])* $vis:vis mod $name:ident;)+) => {
+        $(#[cfg(not(loom))] $(#[$doc])* $vis mod $name;)+
+    };
+}
+
+unless_loom! {
+    pub mod arena;
+    pub mod config;
+    mod conn;
+    pub mod engine;
+    pub mod errno;
+    mod fdtable;
+    pub mod log;
+    mod poll;
+    mod process;
+    pub mod proto;
+    mod summary;
+    pub mod reason;
+    mod transport;
+    pub mod wire;
+}

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Native byte order: both ends are on one machine.
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// "SMCLGRP1": a region that is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SMCLGRP1");
@@ -41,7 +41,7 @@ pub struct RegionHeader {
 }
 
 /// Where threads of one side sleep: one for each epoll instance or sleeping thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct WaitSlot {
     /// Not 0: a thread sleeps, or is about to, and wants its bell rung. Set by the owner, cleared
@@ -54,7 +54,7 @@ pub struct WaitSlot {
 }
 
 /// What one side publishes of a connection: its share of a CDC message. Only that side writes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Line {
     /// Position up to which the ring that this side fills holds data.
@@ -107,6 +107,35 @@ pub struct ConnHeader {
     pub server: Line,
 }
 
+impl ConnHeader {
+    /// Client: makes a slot that both sides have released ready for a new connection.
+    pub fn reset(&self, token: &[u8; 16]) {
+        for line in [&self.client, &self.server] {
+            for word in [&line.prod, &line.base, &line.cons, &line.want_ready, &line.want_bell] {
+                word.store(0, Ordering::Relaxed);
+            }
+            line.switch_offset.store(0, Ordering::Relaxed);
+            line.flags.store(0, Ordering::Relaxed);
+        }
+        self.reason.store(0, Ordering::Relaxed);
+        self.released.store(0, Ordering::Relaxed);
+        let (low, high) = token.split_at(8);
+        for (word, half) in self.token.iter().zip([low, high]) {
+            let bytes = half.try_into().unwrap_or([0; 8]);
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// The token; valid once the state says that there is a request.
+    pub fn token_bytes(&self) -> [u8; 16] {
+        let mut token = [0; 16];
+        for (half, word) in token.chunks_exact_mut(8).zip(&self.token) {
+            half.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        token
+    }
+}
+
 /// Values of [`ConnHeader::state`].
 pub mod state {
     /// Unused.
@@ -142,5 +171,5 @@ const _: () = {
     assert!(size_of::<ConnHeader>() == 384);
     assert!(offset_of!(ConnHeader, client) == 128);
     assert!(offset_of!(ConnHeader, server) == 256);
-    assert!(DMB_OFFSET % 4096 == 0);
+    assert!(DMB_OFFSET.is_multiple_of(4096));
 };

@@ -15,7 +15,7 @@ pub struct RawLock(AtomicU32);
 pub struct LockGuard<'a>(&'a RawLock);
 
 /// Rounds of spinning before the holder's life is looked at.
-const PATIENCE: u32 = 4096;
+const PATIENCE: u32 = if cfg!(loom) { 1 } else { 4096 };
 
 impl RawLock {
     /// A free lock.
@@ -51,12 +51,12 @@ impl RawLock {
                 return guard;
             }
             round += 1;
-            if round % 16 == 0 {
+            if round.is_multiple_of(16) {
                 relax();
             } else {
                 super::pause();
             }
-            if round % PATIENCE == 0 {
+            if round.is_multiple_of(PATIENCE) {
                 let holder = self.0.load(Ordering::Relaxed);
                 if holder != 0 && !alive(holder) {
                     // Acquire: as in try_lock; whoever wins this exchange owns the lock.

@@ -3,6 +3,7 @@
 //! Everything above takes its atomics from here, never from `core::sync::atomic`: under
 //! `--cfg loom` the same names are loom's, so that the ring and the sleep/wake protocol are
 //! model-checked as they stand.
+mod fence;
 mod lock;
 mod pad;
 
@@ -11,9 +12,11 @@ pub use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
-    fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8,
+    AtomicUsize, Ordering,
 };
 
+pub use fence::{fence_after_rmw, full_fence};
 pub use lock::{LockGuard, RawLock};
 pub use pad::Pad128;
 

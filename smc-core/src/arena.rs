@@ -1,0 +1,179 @@
+//! Memory that all processes of one fork family share: the records of their connections and the
+//! statistics page of each process.
+//!
+//! It is a memfd, mapped by the constructor and inherited over `fork`, so that both sides of a fork
+//! see one truth about a connection they share; the peer never sees it. The tools find it through
+//! `/proc/PID/fd` under the name [`NAME`], and nothing is left behind when the last process ends.
+//! This file and the ring halves' users rely on one rule: what is in an `UnsafeCell` here is only
+//! touched under the lock beside it.
+mod conn;
+mod proc;
+
+pub use conn::{
+    flag, phase, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
+    MODE_RING, MODE_TCP,
+};
+pub use proc::{bump, Counters, ProcPage, REASONS};
+
+use crate::errno::Errno;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::mem::Mapping;
+use crate::sys::raw;
+use libc::c_int;
+
+/// Name of the memfd.
+pub const NAME: &core::ffi::CStr = c"smc-stats";
+/// "SMCARENA"
+pub const MAGIC: u64 = u64::from_le_bytes(*b"SMCARENA");
+/// Version of this layout, for the tools.
+pub const VERSION: u32 = 1;
+/// Processes of a fork family that have a page of their own.
+pub const PROCS: usize = 512;
+/// Connections of a fork family.
+pub const CONNS: usize = 1 << 16;
+
+const PROC_OFFSET: usize = 4096;
+/// Offset of the connection records.
+pub const CONN_OFFSET: usize = PROC_OFFSET + PROCS * core::mem::size_of::<ProcPage>();
+/// Length of the whole.
+pub const LEN: usize = CONN_OFFSET + CONNS * core::mem::size_of::<Conn>();
+
+/// Head of the arena.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Head {
+    /// [`MAGIC`], stored last.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: AtomicU32,
+    /// Where the search for a free record starts.
+    pub hint: AtomicU32,
+    /// Records from this one on have never been used.
+    pub high: AtomicU32,
+}
+
+/// The arena, mapped.
+#[derive(Debug)]
+pub struct Arena {
+    map: Mapping,
+    /// The memfd, kept open for the tools.
+    pub fd: c_int,
+}
+
+impl Arena {
+    /// Makes one for a process that has none. `raise` moves a descriptor out of the program's way.
+    pub fn create(raise: impl FnOnce(c_int) -> c_int) -> Result<Self, Errno> {
+        let fd = raise(raw::memfd(NAME)?);
+        let map = raw::ftruncate(fd, LEN).and_then(|_| Mapping::of(fd, LEN));
+        match map {
+            Ok(map) => {
+                let arena = Self { map, fd };
+                if let Some(head) = arena.head() {
+                    head.version.store(VERSION, Ordering::Relaxed);
+                    // Release: pairs with the Acquire of a tool that opens the arena.
+                    head.magic.store(MAGIC, Ordering::Release);
+                }
+                Ok(arena)
+            }
+            Err(errno) => {
+                raw::close(fd);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Maps the arena of another process, for the tools.
+    pub fn open(fd: c_int) -> Result<Self, Errno> {
+        let map = Mapping::of(fd, LEN)?;
+        let arena = Self { map, fd };
+        let head = arena.head().ok_or(Errno::PROTO)?;
+        // Acquire: pairs with the Release in `create`.
+        let known = head.magic.load(Ordering::Acquire) == MAGIC;
+        if known && head.version.load(Ordering::Relaxed) == VERSION {
+            Ok(arena)
+        } else {
+            Err(Errno::PROTO)
+        }
+    }
+
+    /// The head.
+    pub fn head(&self) -> Option<&Head> {
+        // SAFETY: requires a structure of atomics; `Head` is one.
+        unsafe { self.map.view(0) }
+    }
+
+    /// Page of the n-th process.
+    pub fn proc_page(&self, index: usize) -> Option<&ProcPage> {
+        if index >= PROCS {
+            return None;
+        }
+        // SAFETY: requires a structure of atomics; `ProcPage` is one.
+        unsafe { self.map.view(PROC_OFFSET + index * core::mem::size_of::<ProcPage>()) }
+    }
+
+    /// The n-th record.
+    #[inline(always)]
+    pub fn conn(&self, index: u32) -> Option<&Conn> {
+        let index = index as usize;
+        if index >= CONNS {
+            return None;
+        }
+        // SAFETY: requires that any bytes are valid for a record: its fields are atomics and
+        // plain integers behind locks.
+        unsafe { self.map.view(CONN_OFFSET + index * core::mem::size_of::<Conn>()) }
+    }
+
+    /// Records that have ever been used.
+    pub fn conns(&self) -> impl Iterator<Item = (u32, &Conn)> {
+        let high = self.head().map_or(0, |head| head.high.load(Ordering::Acquire));
+        (0..high).filter_map(|index| self.conn(index).map(|conn| (index, conn)))
+    }
+
+    /// Takes a free record for this process. Records of processes that died without closing are
+    /// taken when there is no other.
+    pub fn allocate(&self, pid: u32) -> Option<(u32, &Conn)> {
+        let head = self.head()?;
+        // Relaxed: a hint.
+        let hint = head.hint.load(Ordering::Relaxed);
+        let high = head.high.load(Ordering::Acquire);
+        // A bounded look at what was freed last, then fresh records, then everything.
+        let near = (0..32).map(|step| hint.wrapping_add(step)).filter(|index| *index < high);
+        for index in near {
+            if let Some(conn) = self.conn(index).filter(|conn| conn.claim(pid)) {
+                return Some((index, conn));
+            }
+        }
+        let fresh = head.high.fetch_add(1, Ordering::AcqRel);
+        if let Some(conn) = self.conn(fresh).filter(|conn| conn.claim(pid)) {
+            return Some((fresh, conn));
+        }
+        head.high.store(CONNS as u32, Ordering::Release);
+        for (index, conn) in self.conns() {
+            if conn.claim(pid) || (!raw::exists(conn.owner()) && conn.reclaim(pid)) {
+                return Some((index, conn));
+            }
+        }
+        None
+    }
+
+    /// Gives a record back.
+    pub fn release(&self, index: u32) {
+        if let (Some(conn), Some(head)) = (self.conn(index), self.head()) {
+            conn.free();
+            head.hint.store(index, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a page for this process: a free one, or a dead process's.
+    pub fn enter_process(&self, pid: u32) -> Option<usize> {
+        let pages = || (0..PROCS).filter_map(|n| self.proc_page(n).map(|page| (n, page)));
+        let free = pages().find(|(_, page)| page.claim(0, pid));
+        let found = free.or_else(|| {
+            pages().find(|(_, page)| {
+                let owner = page.pid();
+                owner != 0 && !raw::exists(owner) && page.claim(owner, pid)
+            })
+        });
+        found.map(|(index, _)| index)
+    }
+}

@@ -1,0 +1,354 @@
+//! The record of one connection.
+use crate::ring::{RxHalf, TxHalf};
+use crate::shm::layout::{ConnHeader, Line};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, LockGuard, Ordering, RawLock};
+use crate::sys::raw;
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+/// Where a connection stands; values of [`Conn::phase`].
+pub mod phase {
+    /// A socket that is not connected.
+    pub const FRESH: u32 = 0;
+    /// A listener.
+    pub const LISTENER: u32 = 1;
+    /// A client that may still find an ACCEPT at offset 0.
+    pub const VIRGIN: u32 = 2;
+    /// A client that has the server's ACCEPT and has not asked to attach.
+    pub const ACCEPTED: u32 = 3;
+    /// A client that has asked (CONFIRM).
+    pub const REQUESTED: u32 = 4;
+    /// A server that has sent nothing yet.
+    pub const IDLE: u32 = 5;
+    /// A server that has sent ACCEPT.
+    pub const OFFERED: u32 = 6;
+    /// Both ends share a ring; each direction switches when it may.
+    pub const ATTACHED: u32 = 7;
+    /// Plain TCP for good.
+    pub const PLAIN: u32 = 8;
+}
+
+/// Bits of [`Conn::flags`].
+pub mod flag {
+    /// The program waits for this nonblocking socket in a way that we see.
+    pub const SEEN_WAIT: u32 = 1;
+    /// The mark is set on the socket.
+    pub const MARKED: u32 = 2;
+    /// This side has shut its sending direction down.
+    pub const TX_SHUT: u32 = 4;
+    /// This side has shut its receiving direction down.
+    pub const RX_SHUT: u32 = 8;
+    /// The kernel had news of the TCP socket: look at it before the next would-block.
+    pub const TCP_NEWS: u32 = 16;
+    /// The peer's FIN was seen.
+    pub const FIN: u32 = 32;
+    /// The peer is gone: what is sent goes to TCP, which answers as it does bare.
+    pub const PEER_GONE: u32 = 64;
+    /// Registered in an epoll instance of this process.
+    pub const IN_EPOLL: u32 = 128;
+    /// Every wait for data of this side looks at the ring.
+    pub const CONSENTED: u32 = 256;
+    /// This end is the client of its link group.
+    pub const CLIENT: u32 = 512;
+    /// The wait for space is registered: the peer tells us when it has consumed.
+    pub const COUNTED: u32 = 1024;
+    /// The program's own view of the four options of the mark: bits 24 to 27.
+    pub const VIEW_SHIFT: u32 = 24;
+}
+
+/// [`Conn::tx_mode`] and [`Conn::rx_mode`]: the kernel's.
+pub const MODE_TCP: u32 = 0;
+/// Receiving: TCP still, but every wait looks at the ring as well.
+pub const MODE_HYBRID: u32 = 1;
+/// Receiving: the peer has switched, TCP still holds bytes from before.
+pub const MODE_DRAIN: u32 = 2;
+/// The ring's.
+pub const MODE_RING: u32 = 3;
+
+/// What the handshake has agreed on so far.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Setup {
+    /// Bytes seen on TCP, either way.
+    pub bytes: u64,
+    /// How often the direction turned from receiving to sending: requests after the first reply.
+    pub turns: u32,
+    /// The last call with data was a receiving one.
+    pub received_last: bool,
+    /// Calls since the request, without an answer.
+    pub waited: u32,
+    /// Bytes sent at which to look for an ACCEPT that came alone.
+    pub look_at: u64,
+    /// The peer process's GID (client side).
+    pub gid: [u8; 16],
+    /// The token of the ACCEPT.
+    pub token: [u8; 16],
+    /// The user of the client's socket, as sock_diag told the server.
+    pub peer_uid: u32,
+    /// Size codes of the server's ACCEPT: what it drains, what it fills.
+    pub codes: [u8; 2],
+    /// Looks at the control socket that were in vain.
+    pub looks: u32,
+}
+
+/// State of the sending direction.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Tx {
+    /// The producer's half of the ring.
+    pub half: TxHalf,
+    /// Address of the ring.
+    pub ring: usize,
+    /// When the TCP socket was last looked at, in ticks.
+    pub looked: u64,
+}
+
+/// State of the receiving direction.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Rx {
+    /// The consumer's half of the ring.
+    pub half: RxHalf,
+    /// Address of the ring.
+    pub ring: usize,
+    /// When the TCP socket was last looked at, in ticks.
+    pub looked: u64,
+    /// Bytes of TCP to take before the ring.
+    pub drain: u64,
+    /// An error of the TCP socket that was met while the ring still held data.
+    pub error: i32,
+}
+
+/// One connection.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct Conn {
+    used: AtomicU32,
+    owner: AtomicU32,
+    /// Processes that hold the socket, as far as we know.
+    pub procs: AtomicU32,
+    /// The descriptor under which it was first known.
+    pub fd: AtomicU32,
+    /// [`flag`].
+    pub flags: AtomicU32,
+    /// [`phase`].
+    pub phase: AtomicU32,
+    /// Why it is plain TCP.
+    pub reason: AtomicU32,
+    /// Threads inside a kernel wait for data of this socket.
+    pub inside: AtomicU32,
+    /// Threads inside a kernel send on this socket.
+    pub tx_inside: AtomicU32,
+    /// Index of the link group in the process that attached it.
+    pub group: AtomicU32,
+    /// Slot in the link group.
+    pub slot: AtomicU32,
+    /// SO_RCVLOWAT.
+    pub low_water: AtomicU32,
+    setup_lock: RawLock,
+    header: AtomicUsize,
+    setup: UnsafeCell<Setup>,
+
+    tx_lock: RawLock,
+    /// `MODE_…`.
+    pub tx_mode: AtomicU32,
+    /// Bytes sent through the ring.
+    pub tx_ring_bytes: AtomicU64,
+    /// Bytes sent over TCP.
+    pub tx_tcp_bytes: AtomicU64,
+    tx: UnsafeCell<Tx>,
+
+    rx_lock: RawLock,
+    /// `MODE_…`.
+    pub rx_mode: AtomicU32,
+    /// Bytes received from the ring.
+    pub rx_ring_bytes: AtomicU64,
+    /// Bytes received over TCP.
+    pub rx_tcp_bytes: AtomicU64,
+    rx: UnsafeCell<Rx>,
+}
+
+// SAFETY: requires that shared access is sound: the cells are reached through the guards below
+// only, each of which holds the lock of its cell; all else is atomic.
+unsafe impl Sync for Conn {}
+
+macro_rules! guard {
+    ($name:ident, $target:ty, $cell:ident, $lock:ident, $take:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Debug)]
+        pub struct $name<'a> {
+            conn: &'a Conn,
+            _lock: LockGuard<'a>,
+        }
+        impl Deref for $name<'_> {
+            type Target = $target;
+            #[inline(always)]
+            fn deref(&self) -> &$target {
+                // SAFETY: requires that nobody writes the cell meanwhile: the lock is held.
+                unsafe { &*self.conn.$cell.get() }
+            }
+        }
+        impl DerefMut for $name<'_> {
+            #[inline(always)]
+            fn deref_mut(&mut self) -> &mut $target {
+                // SAFETY: requires exclusive access to the cell: the lock is held, and this
+                // borrow is of the only guard.
+                unsafe { &mut *self.conn.$cell.get() }
+            }
+        }
+        impl Conn {
+            #[doc = $doc]
+            #[inline(always)]
+            pub fn $take(&self, me: u32) -> $name<'_> {
+                let lock = self.$lock.lock(me, raw::yield_now, raw::exists);
+                $name { conn: self, _lock: lock }
+            }
+        }
+    };
+}
+guard!(TxGuard, Tx, tx, tx_lock, lock_tx, "The sending direction, locked.");
+guard!(RxGuard, Rx, rx, rx_lock, lock_rx, "The receiving direction, locked.");
+guard!(SetupGuard, Setup, setup, setup_lock, lock_setup, "The handshake's state, locked.");
+
+impl Conn {
+    /// The process that made the record.
+    pub fn owner(&self) -> u32 {
+        self.owner.load(Ordering::Relaxed)
+    }
+
+    /// Whether the record is in use.
+    pub fn is_used(&self) -> bool {
+        self.used.load(Ordering::Acquire) != 0
+    }
+
+    /// Takes the record if it is free.
+    pub fn claim(&self, pid: u32) -> bool {
+        // AcqRel: pairs with the Release in `free`; whoever wins owns the record.
+        if self.used.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.reset(pid);
+        true
+    }
+
+    /// Takes the record of a dead process.
+    pub fn reclaim(&self, pid: u32) -> bool {
+        let owner = self.owner();
+        // AcqRel: of several processes one wins.
+        if self.owner.compare_exchange(owner, pid, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.reset(pid);
+        true
+    }
+
+    fn reset(&self, pid: u32) {
+        let zeroed = [
+            &self.flags,
+            &self.phase,
+            &self.reason,
+            &self.inside,
+            &self.tx_inside,
+            &self.group,
+            &self.slot,
+            &self.tx_mode,
+            &self.rx_mode,
+        ];
+        for word in zeroed {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in
+            [&self.tx_ring_bytes, &self.tx_tcp_bytes, &self.rx_ring_bytes, &self.rx_tcp_bytes]
+        {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.owner.store(pid, Ordering::Relaxed);
+        self.procs.store(1, Ordering::Relaxed);
+        self.low_water.store(1, Ordering::Relaxed);
+        self.header.store(0, Ordering::Relaxed);
+        // Nobody else knows the record yet, so the locks are free; 1 is no thread of ours.
+        let mut setup = self.lock_setup(1);
+        *setup = Setup {
+            bytes: 0,
+            turns: 0,
+            received_last: false,
+            waited: 0,
+            look_at: 64 << 10,
+            gid: [0; 16],
+            token: [0; 16],
+            peer_uid: u32::MAX,
+            codes: [0; 2],
+            looks: 0,
+        };
+        drop(setup);
+        let mut tx = self.lock_tx(1);
+        *tx = Tx { half: TxHalf::at(0), ring: 0, looked: 0 };
+        drop(tx);
+        let mut rx = self.lock_rx(1);
+        *rx = Rx { half: RxHalf::at(0), ring: 0, looked: 0, drain: 0, error: 0 };
+    }
+
+    /// Gives the record back.
+    pub fn free(&self) {
+        self.owner.store(0, Ordering::Relaxed);
+        // Release: pairs with the AcqRel in `claim`.
+        self.used.store(0, Ordering::Release);
+    }
+
+    /// Joins the record to the header of its slot in a link group.
+    ///
+    /// # Safety
+    /// The header must stay mapped, at this address, for as long as the record is in use.
+    pub unsafe fn join(&self, header: *const ConnHeader) {
+        // Release: pairs with the Acquire in `header`.
+        self.header.store(header as usize, Ordering::Release);
+    }
+
+    /// The header of the slot, once joined.
+    #[inline(always)]
+    pub fn header(&self) -> Option<&ConnHeader> {
+        let address = self.header.load(Ordering::Acquire) as *const ConnHeader;
+        // SAFETY: requires null or a mapped header: the promise of `join`.
+        unsafe { address.as_ref() }
+    }
+
+    /// What this side publishes, and what the peer does.
+    #[inline(always)]
+    pub fn lines(&self) -> Option<(&Line, &Line)> {
+        let header = self.header()?;
+        if self.has(flag::CLIENT) {
+            Some((&header.client, &header.server))
+        } else {
+            Some((&header.server, &header.client))
+        }
+    }
+
+    /// Whether a flag is set.
+    #[inline(always)]
+    pub fn has(&self, flag: u32) -> bool {
+        // Acquire: pairs with the AcqRel of `raise`.
+        self.flags.load(Ordering::Acquire) & flag != 0
+    }
+
+    /// Sets flags; tells whether all of them were set before.
+    pub fn raise(&self, flag: u32) -> bool {
+        self.flags.fetch_or(flag, Ordering::AcqRel) & flag == flag
+    }
+
+    /// Clears flags.
+    pub fn lower(&self, flag: u32) {
+        self.flags.fetch_and(!flag, Ordering::AcqRel);
+    }
+
+    /// The phase.
+    #[inline(always)]
+    pub fn phase(&self) -> u32 {
+        // Acquire: pairs with the Release in `set_phase`.
+        self.phase.load(Ordering::Acquire)
+    }
+
+    /// Moves on.
+    pub fn set_phase(&self, phase: u32) {
+        self.phase.store(phase, Ordering::Release);
+    }
+}

@@ -1,0 +1,106 @@
+//! The end of a connection.
+use super::Ctx;
+use crate::arena::{flag, phase, MODE_RING, MODE_TCP};
+use crate::engine::Ret;
+use crate::process;
+use crate::reason::Reason;
+use crate::shm::layout::flags;
+use crate::sync::Ordering;
+use crate::sys::raw;
+use crate::transport::Receiver;
+use libc::c_int;
+
+impl Ctx<'_> {
+    /// `shutdown`: what was sent is in the ring already; TCP carries the FIN.
+    pub(crate) fn shutdown(&self, how: c_int, real: impl FnOnce() -> isize) -> Ret {
+        let conn = self.conn;
+        if conn.phase() != phase::ATTACHED {
+            return Ok(real());
+        }
+        if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+            // Under the lock: what other threads send is before this, or fails.
+            let _tx = conn.lock_tx(process::tid());
+            conn.raise(flag::TX_SHUT);
+            if let Some((own, _)) = conn.lines() {
+                // Release: pairs with the Acquire of a reader; all that was sent is there.
+                own.flags.fetch_or(flags::DONE_WRITING, Ordering::Release);
+            }
+        }
+        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+            conn.raise(flag::RX_SHUT);
+        }
+        let result = real();
+        if result == 0 && conn.has(flag::IN_EPOLL) {
+            self.process.epolls.look_again(self);
+        }
+        Ok(result)
+    }
+
+    /// The last descriptor of the last process is about to be closed.
+    pub(crate) fn last_close(&self) {
+        let conn = self.conn;
+        let joined = conn.header().is_some();
+        if conn.phase() == phase::ATTACHED {
+            if self.has_unread() {
+                self.reset_on_close();
+            }
+            if let Some((own, _)) = conn.lines() {
+                // Release: pairs with the Acquire of a reader; all that was sent is there.
+                own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
+            }
+        }
+        self.count();
+        if joined && matches!(conn.phase(), phase::ATTACHED | phase::REQUESTED) {
+            self.cancel_request();
+            self.announce();
+            self.leave_slot();
+        }
+        conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        self.process.arena.release(self.index);
+    }
+
+    fn cancel_request(&self) {
+        use crate::shm::layout::state;
+        if let Some(header) = self.conn.header() {
+            let _ = header.state.compare_exchange(
+                state::REQUESTED,
+                state::CANCELLED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// Whether the program leaves bytes unread: then TCP sends a reset, not an end.
+    pub(crate) fn has_unread(&self) -> bool {
+        if self.conn.rx_mode.load(Ordering::Acquire) != MODE_RING {
+            return false;
+        }
+        let mut rx = self.conn.lock_rx(process::tid());
+        let queued = self.receiver(&mut rx).map(|mut receiver| {
+            receiver.ready().map_or(0, |n| n)
+        });
+        queued.is_some_and(|n| n > 0)
+    }
+
+    /// Makes the kernel send a reset when the socket is closed.
+    pub(crate) fn reset_on_close(&self) {
+        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        let _ = raw::setsockopt(self.fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger);
+    }
+
+    /// Counts how the connection ended up, once.
+    pub(crate) fn count(&self) {
+        let conn = self.conn;
+        if matches!(conn.phase(), phase::FRESH | phase::LISTENER) || conn.raise(flag::COUNTED) {
+            return;
+        }
+        if let Some(page) = self.process.page() {
+            let reason = match Reason(conn.reason.load(Ordering::Relaxed)) {
+                Reason(0) => Reason::PEERNOSMC,
+                reason => reason,
+            };
+            page.count_fallback(reason);
+        }
+    }
+}

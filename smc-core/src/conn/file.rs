@@ -1,0 +1,180 @@
+//! `sendfile` into a ring: the kernel reads the file straight into the peer's memory.
+use super::switch::Inside;
+use super::wait::{Deadline, Woken};
+use super::Ctx;
+use crate::arena::{bump, flag, MODE_RING};
+use crate::engine::Ret;
+use crate::errno::Errno;
+use crate::process;
+use crate::reason::Reason;
+use crate::shm::layout::flags;
+use crate::sync::Ordering;
+use crate::sys::iov::{fetch, store, Bufs};
+use crate::sys::raw;
+use libc::c_int;
+
+/// Most bytes that one call moves (`MAX_RW_COUNT`).
+const COUNT_MAX: usize = 0x7fff_f000;
+
+enum Step {
+    Moved(usize),
+    End,
+    Full,
+    Kernel,
+    Failed(Errno),
+}
+
+/// `sendfile` to a socket of ours.
+pub(crate) fn sendfile(
+    ctx: &Ctx<'_>,
+    input: c_int,
+    offset: *mut i64,
+    count: usize,
+    real: impl FnOnce() -> isize,
+) -> Ret {
+    // The first bytes of a server carry the ACCEPT; any of a client may switch.
+    if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+        // An empty send runs the handshake, then the kernel moves the file.
+        ctx.before_file();
+        if !ctx.switch_tx() {
+            let inside = Inside::enter(&ctx.conn.tx_inside);
+            if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+                let sent = real();
+                drop(inside);
+                return Ok(ctx.sent_tcp_counted(sent));
+            }
+        }
+    }
+    // The kernel wants a source that it can seek in.
+    let here = match raw::lseek(input, 0, libc::SEEK_CUR) {
+        Ok(here) => here,
+        Err(Errno(libc::ESPIPE)) if offset.is_null() => return Err(Errno::INVAL),
+        Err(errno) => return Err(errno),
+    };
+    let count = count.min(COUNT_MAX);
+    let own_offset = !offset.is_null();
+    let start = if own_offset { fetch(offset)? } else { here as i64 };
+    let Ok(mut at) = u64::try_from(start) else { return Err(Errno::INVAL) };
+    let mut done = 0;
+    let mut deadline = None;
+    let failed = loop {
+        if done == count {
+            break None;
+        }
+        match step(ctx, input, at, count - done) {
+            Step::Moved(n) => {
+                done += n;
+                at += n as u64;
+            }
+            Step::End => break None,
+            Step::Kernel if done == 0 => return Ok(ctx.sent_tcp_counted(real())),
+            Step::Kernel => break None,
+            Step::Failed(errno) => break Some(errno),
+            Step::Full => {
+                if ctx.block_tx() {
+                    continue;
+                }
+                if raw::is_nonblocking(ctx.fd) {
+                    break Some(Errno::AGAIN);
+                }
+                let deadline =
+                    *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd, libc::SO_SNDTIMEO));
+                let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
+                match ctx.sleep(events, deadline, || ctx.block_tx()) {
+                    Ok(Woken::Look) => {}
+                    Ok(Woken::Timeout) => break Some(Errno::AGAIN),
+                    Err(errno) => break Some(errno),
+                }
+            }
+        }
+    };
+    if let (0, Some(errno)) = (done, failed) {
+        return Err(errno);
+    }
+    if own_offset {
+        store(offset, &(at as i64))?;
+    } else {
+        raw::lseek(input, at as i64, libc::SEEK_SET)?;
+    }
+    Ok(done.cast_signed())
+}
+
+/// Reads as much of the file as fits into the ring.
+fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
+    let conn = ctx.conn;
+    let mut tx = conn.lock_tx(process::tid());
+    let closed = conn.lines().is_some_and(|(_, peer)| {
+        peer.flags.load(Ordering::Acquire) & flags::CLOSED != 0
+    });
+    if closed {
+        conn.raise(flag::PEER_GONE);
+    }
+    if conn.tx_mode.load(Ordering::Acquire) != MODE_RING
+        || conn.has(flag::TX_SHUT | flag::PEER_GONE)
+    {
+        return Step::Kernel;
+    }
+    let segment = ctx.process.config.autosplit_size as usize;
+    let Some(mut sender) = ctx.sender(&mut tx) else { return Step::Kernel };
+    let Ok(pieces) = sender.producer().reserve(want.min(segment)) else {
+        drop(tx);
+        ctx.fault(Reason::PROTOCOL);
+        return Step::Kernel;
+    };
+    let mut moved = 0;
+    let mut failed = None;
+    for piece in pieces {
+        if piece.len == 0 {
+            continue;
+        }
+        match raw::pread(input, piece.ptr, piece.len, at + moved as u64) {
+            Ok(n) => {
+                moved += n;
+                if n < piece.len {
+                    break;
+                }
+            }
+            Err(errno) => {
+                failed = Some(errno);
+                break;
+            }
+        }
+    }
+    if moved > 0 {
+        sender.producer().publish(moved);
+        sender.producer().clear_blocked();
+        sender.announce();
+        bump(&conn.tx_ring_bytes, moved as u64);
+        if let Some(page) = ctx.process.page() {
+            page.smc_tx.add(moved as u64);
+        }
+        return Step::Moved(moved);
+    }
+    match failed {
+        Some(errno) => Step::Failed(errno),
+        None if pieces[0].len == 0 => Step::Full,
+        None => Step::End,
+    }
+}
+
+impl Ctx<'_> {
+    /// Before the kernel moves a file over TCP: the handshake's part of a send.
+    fn before_file(&self) {
+        use crate::arena::phase;
+        if self.conn.phase() == phase::IDLE {
+            if let Some(accept) = self.accept_message() {
+                let nothing = Bufs::Many(core::ptr::null(), 0);
+                let _ = self.send_with_accept(&accept, &nothing, libc::MSG_MORE);
+            }
+            return;
+        }
+        self.progress();
+    }
+
+    fn sent_tcp_counted(&self, sent: isize) -> isize {
+        if let Ok(bytes) = usize::try_from(sent) {
+            self.traffic(bytes, false);
+        }
+        self.sent_tcp(sent)
+    }
+}

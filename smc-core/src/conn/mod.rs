@@ -1,0 +1,69 @@
+//! One connection: what each call does, from the kernel's TCP to the ring.
+//!
+//! ```text
+//! establish   marks, ACCEPT, CONFIRM: until both ends share a slot of a link group
+//! switch      from TCP to the ring, each direction by itself
+//! tx, rx      sending and receiving, on TCP and through the ring
+//! file        sendfile and splice
+//! wait        spinning, sleeping, timeouts, EINTR
+//! ready       what poll says of it
+//! close       shutdown, close, what a peer's end means
+//! opts        options and ioctls that the program must see as it left them
+//! ```
+pub(crate) mod close;
+pub(crate) mod establish;
+pub(crate) mod file;
+pub(crate) mod opts;
+pub(crate) mod ready;
+pub(crate) mod rx;
+pub(crate) mod switch;
+pub(crate) mod tx;
+pub(crate) mod wait;
+
+use crate::arena::{flag, phase, Conn};
+use crate::process::Process;
+use crate::reason::Reason;
+use crate::sync::Ordering;
+use crate::transport::loopback::Group;
+use libc::c_int;
+
+/// A connection in the context of a call on one of its descriptors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ctx<'a> {
+    pub(crate) process: &'a Process,
+    pub(crate) index: u32,
+    pub(crate) conn: &'a Conn,
+    pub(crate) fd: c_int,
+}
+
+impl<'a> Ctx<'a> {
+    /// The connection of a descriptor, if it is one.
+    #[inline(always)]
+    pub(crate) fn of(process: &'a Process, fd: c_int) -> Option<Self> {
+        let (index, conn) = process.conn_of(fd)?;
+        Some(Self { process, index, conn, fd })
+    }
+
+    /// The link group, once attached.
+    #[inline(always)]
+    pub(crate) fn group(&self) -> Option<&'a Group> {
+        self.process.groups.get(self.conn.group.load(Ordering::Relaxed) as usize)
+    }
+
+    /// Tells the peer of news.
+    #[inline(always)]
+    pub(crate) fn announce(&self) {
+        if let Some(group) = self.group() {
+            group.announce(self.conn, self.process);
+        }
+    }
+
+    /// Stays on TCP for good.
+    pub(crate) fn fall_back(&self, reason: Reason) {
+        self.conn.reason.store(reason.0, Ordering::Relaxed);
+        self.conn.set_phase(phase::PLAIN);
+        if self.conn.has(flag::IN_EPOLL) {
+            self.process.epolls.now_plain(self);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Options and ioctls that the program must see as it left them.
+use super::establish::MARK;
+use super::Ctx;
+use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
+use crate::engine::Ret;
+use crate::errno::Errno;
+use crate::process;
+use crate::sync::Ordering;
+use crate::sys::iov::{fetch, store};
+use crate::sys::tcp;
+use crate::transport::Sender;
+use libc::{c_int, c_ulong, c_void, socklen_t};
+
+const FIONREAD: c_ulong = 0x541b;
+const TIOCOUTQ: c_ulong = 0x5411;
+
+impl Ctx<'_> {
+    /// Number of an option of the mark, if the socket bears it.
+    fn mark_bit(&self, level: c_int, name: c_int) -> Option<usize> {
+        if level != libc::IPPROTO_IP || !self.conn.has(flag::MARKED) {
+            return None;
+        }
+        MARK.iter().position(|(option, _, _)| *option == name)
+    }
+
+    /// `getsockopt`: the mark's options read as the program left them.
+    pub(crate) fn getsockopt(
+        &self,
+        (level, name): (c_int, c_int),
+        value: *mut c_void,
+        len: *mut socklen_t,
+        real: impl FnOnce() -> isize,
+    ) -> Ret {
+        let Some(bit) = self.mark_bit(level, name) else { return Ok(real()) };
+        let result = real();
+        if result == 0 {
+            let changed = self.conn.has(1 << (flag::VIEW_SHIFT + bit as u32));
+            let own = MARK[bit].2 ^ c_int::from(changed);
+            // The kernel answers small options in one byte where there is room for no more.
+            match fetch(len)? {
+                0 => {}
+                1..=3 => store(value.cast::<u8>(), &(own as u8))?,
+                _ => store(value.cast::<c_int>(), &own)?,
+            }
+        }
+        Ok(result)
+    }
+
+    /// `setsockopt`: the mark's options are kept for the program; SO_RCVLOWAT is ours to obey.
+    pub(crate) fn setsockopt(
+        &self,
+        (level, name): (c_int, c_int),
+        value: *const c_void,
+        len: socklen_t,
+        real: impl FnOnce() -> isize,
+    ) -> Ret {
+        if let Some(bit) = self.mark_bit(level, name) {
+            let own = match len {
+                0 => return Ok(real()),
+                1..=3 => c_int::from(fetch(value.cast::<u8>())?),
+                _ => fetch(value.cast::<c_int>())?,
+            };
+            let changed = c_int::from(own != 0) != MARK[bit].2;
+            let view = 1 << (flag::VIEW_SHIFT + bit as u32);
+            if changed {
+                self.conn.raise(view);
+            } else {
+                self.conn.lower(view);
+            }
+            return Ok(0);
+        }
+        let result = real();
+        if result == 0 && level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
+            let low = fetch(value.cast::<c_int>()).unwrap_or(1);
+            self.conn.low_water.store(low.unsigned_abs().max(1), Ordering::Relaxed);
+            if self.conn.has(flag::IN_EPOLL) && self.conn.header().is_some() {
+                self.process.epolls.look_again(self);
+            }
+        }
+        Ok(result)
+    }
+
+    /// `ioctl`: the byte counts of the two queues.
+    pub(crate) fn ioctl(&self, request: c_ulong, arg: usize, real: impl FnOnce() -> isize) -> Ret {
+        match request {
+            FIONREAD => {
+                if self.conn.phase() == crate::arena::phase::VIRGIN {
+                    self.look_for_accept();
+                }
+                let mode = self.conn.rx_mode.load(Ordering::Acquire);
+                if mode == MODE_TCP {
+                    return Ok(real());
+                }
+                let mode = self.see_switch()?;
+                let mut count = tcp::queued_in(self.fd).unwrap_or(0);
+                if mode == MODE_RING || mode == MODE_DRAIN {
+                    let mut rx = self.conn.lock_rx(process::tid());
+                    let queued = self.receiver(&mut rx).map(|mut receiver| receiver.queued());
+                    count += queued.and_then(Result::ok).unwrap_or(0);
+                }
+                Self::answer(arg, count)
+            }
+            TIOCOUTQ => {
+                if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+                    return Ok(real());
+                }
+                let mut tx = self.conn.lock_tx(process::tid());
+                let unread = self.sender(&mut tx).map(|mut sender| sender.unread());
+                let count = unread.and_then(Result::ok).unwrap_or(0);
+                drop(tx);
+                Self::answer(arg, count + tcp::queued_out(self.fd).unwrap_or(0))
+            }
+            _ => Ok(real()),
+        }
+    }
+
+    fn answer(arg: usize, count: usize) -> Ret {
+        let count = c_int::try_from(count).map_err(|_| Errno::INVAL)?;
+        store(arg as *mut c_int, &count)?;
+        Ok(0)
+    }
+}

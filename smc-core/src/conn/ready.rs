@@ -1,0 +1,81 @@
+//! What poll says of a connection that has consented.
+use super::Ctx;
+use crate::arena::{flag, MODE_DRAIN, MODE_HYBRID, MODE_RING};
+use crate::process;
+use crate::shm::layout::flags as line_flags;
+use crate::sync::Ordering;
+use crate::sys::raw;
+use crate::transport::{Receiver, Sender};
+
+/// Readiness bits; poll's and epoll's values are the same.
+pub(crate) const IN: u32 = (libc::POLLIN | libc::POLLRDNORM) as u32;
+pub(crate) const OUT: u32 = (libc::POLLOUT | libc::POLLWRNORM) as u32;
+pub(crate) const RDHUP: u32 = libc::POLLRDHUP as u32;
+pub(crate) const HUP: u32 = libc::POLLHUP as u32;
+pub(crate) const ERR: u32 = libc::POLLERR as u32;
+const PRI: u32 = libc::POLLPRI as u32;
+
+impl Ctx<'_> {
+    /// Events that are there now, of those wanted (errors and hang-ups always).
+    pub(crate) fn ready(&self, wanted: u32) -> u32 {
+        let conn = self.conn;
+        let mut events = 0;
+        let rx_mode = self.see_switch().unwrap_or(MODE_RING);
+        let tx_ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
+        let ended = line_flags::CLOSED | line_flags::DONE_WRITING;
+        let over = conn.lines().is_some_and(|(_, peer)| {
+            peer.flags.load(Ordering::Acquire) & ended != 0
+        });
+        let sticky = flag::TCP_NEWS | flag::FIN | flag::PEER_GONE | flag::TX_SHUT | flag::RX_SHUT;
+        let kernel = rx_mode != MODE_RING || !tx_ring || over || conn.has(sticky);
+        if kernel {
+            events |= self.ready_kernel(rx_mode, tx_ring);
+        }
+        if wanted & IN != 0 && rx_mode == MODE_RING {
+            let mut rx = conn.lock_rx(process::tid());
+            let low = conn.low_water.load(Ordering::Relaxed) as usize;
+            let there = self.receiver(&mut rx).map(|mut receiver| match receiver.ready() {
+                Ok(n) if n < low => receiver.queued().unwrap_or(n),
+                Ok(n) => n,
+                Err(_) => usize::MAX,
+            });
+            if rx.error != 0 || there.is_none_or(|n| n >= low.max(1)) {
+                events |= IN;
+            }
+        }
+        if wanted & OUT != 0 && tx_ring && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+            let mut tx = conn.lock_tx(process::tid());
+            if let Some(mut sender) = self.sender(&mut tx) {
+                let enough = sender.producer().low_water();
+                let there = sender.room().is_ok_and(|room| room >= enough)
+                    || sender.block().unwrap_or(true);
+                if there {
+                    events |= OUT;
+                }
+            }
+        }
+        events & (wanted | ERR | HUP)
+    }
+
+    /// What the TCP socket says, as far as it counts.
+    fn ready_kernel(&self, rx_mode: u32, tx_ring: bool) -> u32 {
+        let conn = self.conn;
+        conn.lower(flag::TCP_NEWS);
+        let asked = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
+        let revents = raw::poll_now(self.fd, asked);
+        let bits = u32::from(revents.cast_unsigned());
+        if bits & (RDHUP | HUP | ERR) != 0 {
+            self.judge_end(revents & !libc::POLLIN);
+        }
+        let mut events = bits & (RDHUP | HUP | ERR | PRI);
+        // At the end of the stream TCP is readable; so is what came behind our back.
+        events |= bits & IN;
+        if rx_mode == MODE_DRAIN || rx_mode == MODE_HYBRID || conn.has(flag::RX_SHUT) {
+            events |= bits & IN;
+        }
+        if !tx_ring || conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+            events |= bits & OUT;
+        }
+        events
+    }
+}

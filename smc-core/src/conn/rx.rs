@@ -1,0 +1,415 @@
+//! Receiving.
+//!
+//! In each mode the order is the stream's: what TCP still holds from before the peer's switch, then
+//! the ring, then what a peer wrote to TCP behind its own library's back, then the end.
+use super::switch::enter_rx;
+use super::tx::LOOK_US;
+use super::wait::{Deadline, Spin, Woken};
+use super::Ctx;
+use crate::arena::{bump, flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
+use crate::engine::Ret;
+use crate::errno::Errno;
+use crate::process;
+use crate::reason::Reason;
+use crate::ring::RingError;
+use crate::shm::layout::flags as line_flags;
+use crate::sync::Ordering;
+use crate::sys::iov::{output, Bufs};
+use crate::sys::{clock, raw};
+use crate::transport::loopback::LoopbackRx;
+use crate::transport::Receiver;
+use libc::c_int;
+
+static SPIN: Spin = Spin::new();
+
+/// Flags of `recv` that only the kernel can answer.
+const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
+
+/// `read`, `recv` and their kin.
+#[inline]
+pub(crate) fn recv(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
+    if flags & KERNEL_ONLY != 0 {
+        return Ok(real());
+    }
+    if ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_TCP {
+        over_tcp(ctx, bufs, flags, real)
+    } else {
+        past_consent(ctx, bufs, flags)
+    }
+}
+
+fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
+    let conn = ctx.conn;
+    match conn.phase() {
+        phase::PLAIN | phase::FRESH | phase::LISTENER => return Ok(ctx.received_tcp(real())),
+        phase::VIRGIN => {
+            let peek = |bytes: &mut [u8; crate::wire::clc::loopback::ACCEPT_LEN], flags| {
+                let inside = enter_rx(conn);
+                // SAFETY: requires a valid buffer: it is a local of the caller.
+                let got = unsafe {
+                    (ctx.process.real.recv)(ctx.fd, bytes.as_mut_ptr().cast(), bytes.len(), flags)
+                };
+                drop(inside);
+                got
+            };
+            if let Err(answer) = ctx.first_bytes(flags & libc::MSG_DONTWAIT != 0, peek) {
+                return answer;
+            }
+        }
+        phase::IDLE => ctx.offer_alone(),
+        _ => {}
+    }
+    ctx.progress();
+    if conn.rx_mode.load(Ordering::Acquire) != MODE_TCP {
+        return past_consent(ctx, bufs, flags);
+    }
+    let Some(inside) = enter_rx(conn) else { return past_consent(ctx, bufs, flags) };
+    let got = real();
+    drop(inside);
+    if let (Ok(bytes), 0) = (usize::try_from(got), flags & libc::MSG_PEEK) {
+        ctx.traffic(bytes, true);
+    }
+    Ok(if flags & libc::MSG_PEEK == 0 { ctx.received_tcp(got) } else { got })
+}
+
+impl Ctx<'_> {
+    pub(crate) fn received_tcp(&self, got: isize) -> isize {
+        if let Ok(bytes) = u64::try_from(got) {
+            bump(&self.conn.rx_tcp_bytes, bytes);
+            if let Some(page) = self.process.page() {
+                page.tcp_rx.add(bytes);
+            }
+        }
+        got
+    }
+
+    fn received_ring(&self, bytes: usize) {
+        bump(&self.conn.rx_ring_bytes, bytes as u64);
+        if let Some(page) = self.process.page() {
+            page.smc_rx.add(bytes as u64);
+        }
+    }
+
+    /// The receiving half of the transport.
+    #[inline(always)]
+    pub(crate) fn receiver<'t>(&self, rx: &'t mut Rx) -> Option<LoopbackRx<'t>>
+    where
+        Self: 't,
+    {
+        let (own, peer) = self.conn.lines()?;
+        let group = self.group()?;
+        Some(LoopbackRx::new(self, group, own, peer, rx))
+    }
+}
+
+/// A receiving call after this side has consented.
+struct Call<'c> {
+    ctx: &'c Ctx<'c>,
+    bufs: &'c Bufs,
+    flags: c_int,
+    total: usize,
+    /// Bytes that make the call return without waiting.
+    target: usize,
+    done: usize,
+    buffer: usize,
+    skip: usize,
+    /// What TCP said of the end of the stream; final if the ring is empty afterwards.
+    end: Option<Errno>,
+}
+
+/// "The stream ended with a FIN": no error number.
+const FIN: Errno = Errno(0);
+
+enum Step {
+    Return,
+    Again,
+    Empty,
+}
+
+fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
+    let total = bufs.total()?;
+    let low = ctx.conn.low_water.load(Ordering::Relaxed) as usize;
+    let wanted = if flags & libc::MSG_WAITALL != 0 { total } else { low.min(total) };
+    let mut call = Call {
+        ctx,
+        bufs,
+        flags,
+        total,
+        target: wanted.max(1),
+        done: 0,
+        buffer: 0,
+        skip: 0,
+        end: None,
+    };
+    let mut deadline = None;
+    loop {
+        let step = match call.step() {
+            Ok(step) => step,
+            Err(_) if call.done > 0 => Step::Return,
+            Err(errno) => return Err(errno),
+        };
+        match step {
+            Step::Return => return Ok(call.done.cast_signed()),
+            Step::Again => continue,
+            Step::Empty => {}
+        }
+        if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(ctx.fd) {
+            return call.short(Errno::AGAIN);
+        }
+        let known = ctx.conn.lock_rx(process::tid()).half.pos();
+        let peer = ctx.conn.lines().map(|(_, peer)| peer);
+        let skip = if flags & libc::MSG_PEEK != 0 { call.done as u64 } else { 0 };
+        let came = || {
+            peer.is_none_or(|peer| {
+                peer.prod.load(Ordering::Acquire) != known.wrapping_add(skip)
+                    || peer.flags.load(Ordering::Relaxed) & line_flags::CLOSED != 0
+            })
+        };
+        let ring = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING;
+        if ring && call.flags & libc::MSG_PEEK == 0 && SPIN.run(ctx.process, came) {
+            continue;
+        }
+        let deadline =
+            *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd, libc::SO_RCVTIMEO));
+        // The offset of a switch counts as news as well.
+        let news = || came() || (!ring && ctx.see_switch() == Ok(MODE_RING));
+        match ctx.sleep(libc::POLLIN | libc::POLLRDHUP, deadline, news) {
+            Ok(Woken::Look) => {}
+            Ok(Woken::Timeout) => return call.short(Errno::AGAIN),
+            Err(errno) => return call.short(errno),
+        }
+        if flags & libc::MSG_PEEK != 0 {
+            call.restart();
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Ends the call early: what was taken, or the error.
+    fn short(&self, errno: Errno) -> Ret {
+        if self.done > 0 {
+            Ok(self.done.cast_signed())
+        } else {
+            Err(errno)
+        }
+    }
+
+    fn restart(&mut self) {
+        self.done = 0;
+        self.buffer = 0;
+        self.skip = 0;
+    }
+
+    fn peeks(&self) -> bool {
+        self.flags & libc::MSG_PEEK != 0
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Step, Errno> {
+        match self.ctx.see_switch()? {
+            MODE_RING => self.from_ring(),
+            MODE_DRAIN => self.drain(),
+            MODE_HYBRID => self.from_tcp(usize::MAX),
+            // Back on TCP for good.
+            _ => self.from_tcp(usize::MAX),
+        }
+    }
+
+    /// The ring, then the end of the stream.
+    #[inline]
+    fn from_ring(&mut self) -> Result<Step, Errno> {
+        let ctx = self.ctx;
+        let mut rx = ctx.conn.lock_rx(process::tid());
+        if rx.error != 0 {
+            let error = core::mem::take(&mut rx.error);
+            return Err(Errno(error));
+        }
+        let before = self.done;
+        let taken = match ctx.receiver(&mut rx) {
+            Some(mut receiver) => {
+                let taken = self.take(&mut receiver);
+                receiver.done();
+                taken
+            }
+            None => return Err(Errno(libc::ECONNRESET)),
+        };
+        if !self.peeks() {
+            ctx.received_ring(self.done - before);
+        }
+        match taken {
+            Ok(()) => {}
+            Err(RingError::Fault(_)) => return Err(Errno::FAULT),
+            Err(RingError::Violation(_)) => {
+                drop(rx);
+                ctx.fault(Reason::PROTOCOL);
+                return Err(Errno(libc::ECONNRESET));
+            }
+        }
+        if self.done >= self.target.min(self.total) && (self.done > 0 || self.total == 0) {
+            if self.total > 0 {
+                return Ok(Step::Return);
+            }
+            // No room was offered: returns at once if there is anything.
+            let there = ctx.receiver(&mut rx).map(|mut receiver| receiver.ready());
+            if matches!(there, Some(Ok(n)) if n > 0) {
+                return Ok(Step::Return);
+            }
+        }
+        if let Some(end) = self.end.take() {
+            // The ring was empty after TCP had told of the end.
+            if end == FIN || self.done > 0 {
+                rx.error = if self.done > 0 { end.0 } else { 0 };
+                return Ok(Step::Return);
+            }
+            return Err(end);
+        }
+        if ctx.conn.has(flag::RX_SHUT) {
+            return Ok(Step::Return);
+        }
+        if self.must_look(&mut rx) {
+            drop(rx);
+            return self.from_tcp(usize::MAX);
+        }
+        Ok(Step::Empty)
+    }
+
+    /// Whether it is time to look at the TCP socket although the ring is the way.
+    #[inline]
+    fn must_look(&self, rx: &mut Rx) -> bool {
+        let ctx = self.ctx;
+        let ended = line_flags::CLOSED | line_flags::DONE_WRITING;
+        let over = ctx.conn.lines().is_some_and(|(_, peer)| {
+            // Acquire: pairs with the Release of the peer's close; what it sent before is seen.
+            peer.flags.load(Ordering::Acquire) & ended != 0
+        });
+        let now = clock::ticks();
+        if over
+            || ctx.conn.has(flag::TCP_NEWS | flag::FIN)
+            || now.wrapping_sub(rx.looked) >= clock::us_to_ticks(LOOK_US)
+        {
+            rx.looked = now;
+            ctx.conn.lower(flag::TCP_NEWS);
+            return true;
+        }
+        false
+    }
+
+    /// Fills the program's buffers from the ring, as far as either goes.
+    #[inline]
+    fn take(&mut self, receiver: &mut LoopbackRx<'_>) -> Result<(), RingError> {
+        if self.flags & libc::MSG_TRUNC != 0 {
+            let wanted = self.total - self.done;
+            self.done += if self.peeks() {
+                receiver.ready()?.min(wanted)
+            } else {
+                receiver.discard(wanted)?
+            };
+            return Ok(());
+        }
+        while self.done < self.total {
+            let Ok((base, len)) = self.bufs.part(self.buffer, self.skip, self.total - self.done)
+            else {
+                return Err(RingError::Fault(crate::sys::copy::Fault));
+            };
+            if len == 0 {
+                self.buffer += 1;
+                self.skip = 0;
+                continue;
+            }
+            let n = if self.peeks() {
+                receiver.peek(output(base, len), self.done)
+            } else {
+                receiver.take(output(base, len))
+            };
+            let n = match n {
+                Ok(n) => n,
+                Err(_) if self.done > 0 => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            self.done += n;
+            self.skip += n;
+            if n < len {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// What TCP holds from before the switch.
+    fn drain(&mut self) -> Result<Step, Errno> {
+        let rest = self.ctx.conn.lock_rx(process::tid()).drain;
+        let before = self.done;
+        let step = self.from_tcp(usize::try_from(rest).unwrap_or(usize::MAX))?;
+        if !self.peeks() && self.done > before {
+            let mut rx = self.ctx.conn.lock_rx(process::tid());
+            rx.drain = rx.drain.saturating_sub((self.done - before) as u64);
+            if rx.drain == 0 {
+                self.ctx.conn.rx_mode.store(MODE_RING, Ordering::Release);
+            }
+        }
+        if self.end.take().is_some_and(|end| end != FIN) {
+            return Err(Errno(libc::ECONNRESET));
+        }
+        Ok(step)
+    }
+
+    /// The TCP socket, without waiting; at most `limit` bytes.
+    fn from_tcp(&mut self, limit: usize) -> Result<Step, Errno> {
+        let ctx = self.ctx;
+        let hybrid = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_HYBRID;
+        while self.done < self.total || self.total == 0 {
+            let (base, len) = self.bufs.part(self.buffer, self.skip, self.total - self.done)?;
+            if len == 0 && self.total > 0 {
+                self.buffer += 1;
+                self.skip = 0;
+                continue;
+            }
+            let passed = self.flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
+            match raw::recv_user(ctx.fd, base, len.min(limit), passed) {
+                Ok(0) if self.total == 0 => return Ok(Step::Return),
+                Ok(0) => {
+                    ctx.conn.raise(flag::FIN);
+                    // The peer may have switched, or sent more through the ring, before it ended.
+                    if hybrid && ctx.see_switch()? == MODE_HYBRID {
+                        return Ok(Step::Return);
+                    }
+                    self.end = Some(FIN);
+                    return Ok(Step::Again);
+                }
+                Ok(n) => {
+                    self.done += n;
+                    self.skip += n;
+                    if !self.peeks() {
+                        ctx.received_tcp(n.cast_signed());
+                        if hybrid {
+                            ctx.traffic(n, true);
+                        }
+                    }
+                    let more = !self.peeks() && self.done < self.target && n < limit;
+                    let full = self.skip >= len && n < limit && !self.peeks();
+                    if more || (full && self.done < self.total) {
+                        continue;
+                    }
+                    let enough = self.done >= self.target;
+                    return Ok(if enough || self.peeks() { Step::Return } else { Step::Again });
+                }
+                Err(Errno::AGAIN) => {
+                    if self.done >= self.target {
+                        return Ok(Step::Return);
+                    }
+                    // The switch is looked for once more before anybody sleeps.
+                    if hybrid && ctx.see_switch()? != MODE_HYBRID {
+                        return Ok(Step::Again);
+                    }
+                    return Ok(Step::Empty);
+                }
+                Err(errno) if hybrid || errno == Errno::FAULT => return Err(errno),
+                Err(errno) => {
+                    self.end = Some(errno);
+                    return Ok(Step::Again);
+                }
+            }
+        }
+        Ok(Step::Return)
+    }
+}

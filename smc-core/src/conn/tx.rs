@@ -1,0 +1,287 @@
+//! Sending.
+use super::switch::Inside;
+use super::wait::{Deadline, Spin, Woken};
+use super::Ctx;
+use crate::arena::{bump, flag, phase, Tx, TxGuard, MODE_RING};
+use crate::engine::Ret;
+use crate::errno::Errno;
+use crate::process;
+use crate::reason::Reason;
+use crate::ring::RingError;
+use crate::shm::layout::flags;
+use crate::sync::Ordering;
+use crate::sys::iov::{input, Bufs};
+use crate::sys::{clock, raw};
+use crate::transport::{Loopback, Sender};
+use libc::c_int;
+
+/// Longest time between two looks at the TCP socket of a busy sender or receiver.
+pub(crate) const LOOK_US: u64 = 1_000;
+
+static SPIN: Spin = Spin::new();
+
+/// `write`, `send` and their kin.
+#[inline]
+pub(crate) fn send(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
+    // Acquire: pairs with the store in `switch_tx`; looked at again under the lock.
+    if ctx.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+        through_ring(ctx, bufs, flags, real)
+    } else {
+        over_tcp(ctx, bufs, flags, real)
+    }
+}
+
+/// Calls that only the kernel can make: urgent data, fast open, zero copy.
+const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY;
+
+fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
+    let conn = ctx.conn;
+    if matches!(conn.phase(), phase::PLAIN | phase::FRESH | phase::LISTENER) {
+        return Ok(ctx.sent_tcp(real()));
+    }
+    if conn.phase() == phase::IDLE {
+        let some = bufs.total().is_ok_and(|total| total > 0);
+        if flags & KERNEL_ONLY != 0 {
+            ctx.fall_back(Reason::OPTUNSUPP);
+        } else if let Some(accept) = some.then(|| ctx.accept_message()).flatten() {
+            if let Some(sent) = ctx.send_with_accept(&accept, bufs, flags) {
+                return Ok(ctx.sent_tcp(sent));
+            }
+        }
+        return Ok(ctx.sent_tcp(real()));
+    }
+    ctx.progress();
+    if flags & KERNEL_ONLY == 0 && ctx.switch_tx() {
+        return through_ring(ctx, bufs, flags, real);
+    }
+    let inside = Inside::enter(&conn.tx_inside);
+    if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+        drop(inside);
+        return through_ring(ctx, bufs, flags, real);
+    }
+    let sent = real();
+    drop(inside);
+    if let Ok(bytes) = usize::try_from(sent) {
+        ctx.traffic(bytes, false);
+        ctx.watch_upload();
+    }
+    Ok(ctx.sent_tcp(sent))
+}
+
+impl Ctx<'_> {
+    pub(crate) fn sent_tcp(&self, sent: isize) -> isize {
+        if let Ok(bytes) = u64::try_from(sent) {
+            bump(&self.conn.tx_tcp_bytes, bytes);
+            if let Some(page) = self.process.page() {
+                page.tcp_tx.add(bytes);
+            }
+        }
+        sent
+    }
+
+    fn sent_ring(&self, bytes: usize) -> isize {
+        bump(&self.conn.tx_ring_bytes, bytes as u64);
+        if let Some(page) = self.process.page() {
+            page.smc_tx.add(bytes as u64);
+        }
+        bytes.cast_signed()
+    }
+
+    /// Client that sends much and receives nothing: an ACCEPT may have come alone.
+    fn watch_upload(&self) {
+        if self.conn.phase() != phase::VIRGIN {
+            return;
+        }
+        let sent = self.conn.tx_tcp_bytes.load(Ordering::Relaxed);
+        {
+            let mut setup = self.conn.lock_setup(process::tid());
+            if sent < setup.look_at {
+                return;
+            }
+            setup.look_at = sent + (64 << 10);
+        }
+        self.look_for_accept();
+    }
+
+    /// The sending half of the transport.
+    #[inline(always)]
+    pub(crate) fn sender<'t>(&self, tx: &'t mut Tx) -> Option<Loopback<'t>>
+    where
+        Self: 't,
+    {
+        let (own, peer) = self.conn.lines()?;
+        let group = self.group()?;
+        // SAFETY-free: the ring's address and size come from the private geometry.
+        Some(Loopback::sender(self, group, own, peer, tx))
+    }
+
+    /// Looks whether the peer is still there, now and then and when there was news.
+    fn look_at_peer(&self, tx: &mut TxGuard<'_>) {
+        let now = clock::ticks();
+        let news = self.conn.has(flag::TCP_NEWS);
+        if !news && now.wrapping_sub(tx.looked) < clock::us_to_ticks(LOOK_US) {
+            return;
+        }
+        tx.looked = now;
+        let revents = raw::poll_now(self.fd, libc::POLLRDHUP);
+        self.judge_end(revents);
+    }
+
+    /// What events of the TCP socket mean for the sending direction.
+    pub(crate) fn judge_end(&self, revents: i16) {
+        if revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
+            self.conn.raise(flag::PEER_GONE);
+        } else if revents & libc::POLLRDHUP != 0 {
+            // A peer that shuts its sending direction down says so in its line; one that closed
+            // or died does not, and only TCP can answer what is sent to it.
+            let peer = self.conn.lines().map_or(0, |(_, peer)| peer.flags.load(Ordering::Acquire));
+            if peer & flags::DONE_WRITING == 0 || peer & flags::CLOSED != 0 {
+                self.conn.raise(flag::PEER_GONE);
+            }
+            self.conn.raise(flag::FIN);
+        }
+        if self.group().is_some_and(|group| group.is_dead()) {
+            self.conn.raise(flag::PEER_GONE);
+        }
+    }
+}
+
+/// Where a copy stands in the program's buffers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    buffer: usize,
+    skip: usize,
+    done: usize,
+}
+
+fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
+    let total = bufs.total()?;
+    let mut place = Place::default();
+    let mut deadline = None;
+    let mut nonblocking = None;
+    loop {
+        let full = match step(ctx, bufs, total, &mut place) {
+            Step::Done => return Ok(ctx.sent_ring(place.done)),
+            Step::Full(cons) => cons,
+            Step::Kernel if place.done > 0 => return Ok(ctx.sent_ring(place.done)),
+            Step::Kernel => return Ok(ctx.sent_tcp(real())),
+            Step::Failed(_) if place.done > 0 => return Ok(ctx.sent_ring(place.done)),
+            Step::Failed(errno) => return Err(errno),
+        };
+        let dontwait = flags & libc::MSG_DONTWAIT != 0
+            || *nonblocking.get_or_insert_with(|| raw::is_nonblocking(ctx.fd));
+        if dontwait {
+            if ctx.block_tx() {
+                continue;
+            }
+            return match place.done {
+                0 => Err(Errno::AGAIN),
+                done => Ok(ctx.sent_ring(done)),
+            };
+        }
+        let peer = ctx.conn.lines().map(|(_, peer)| peer);
+        let moved = || peer.is_none_or(|peer| peer.cons.load(Ordering::Acquire) != full);
+        if SPIN.run(ctx.process, moved) || ctx.block_tx() {
+            continue;
+        }
+        let deadline =
+            *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd, libc::SO_SNDTIMEO));
+        let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
+        match ctx.sleep(events, deadline, || ctx.block_tx()) {
+            Ok(Woken::Look) => {}
+            Ok(Woken::Timeout) if place.done == 0 => return Err(Errno::AGAIN),
+            Err(errno) if place.done == 0 => return Err(errno),
+            _ => return Ok(ctx.sent_ring(place.done)),
+        }
+    }
+}
+
+enum Step {
+    Done,
+    /// The ring is full; the consumer stood here.
+    Full(u64),
+    /// The kernel's business: the peer is gone or this direction is shut.
+    Kernel,
+    Failed(Errno),
+}
+
+/// Copies what fits.
+#[inline]
+fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
+    let conn = ctx.conn;
+    let mut tx = conn.lock_tx(process::tid());
+    if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+        return Step::Kernel;
+    }
+    ctx.look_at_peer(&mut tx);
+    let Some((_, peer)) = conn.lines() else { return Step::Kernel };
+    if peer.flags.load(Ordering::Acquire) & flags::CLOSED != 0 {
+        conn.raise(flag::PEER_GONE);
+    }
+    if conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+        return Step::Kernel;
+    }
+    // Before the copy: what the consumer frees meanwhile is seen as progress.
+    let cons = peer.cons.load(Ordering::Acquire);
+    let segment = ctx.process.config.autosplit_size as usize;
+    let Some(mut sender) = ctx.sender(&mut tx) else { return Step::Kernel };
+    while place.done < total {
+        let part = bufs.part(place.buffer, place.skip, total - place.done);
+        let (base, len) = match part {
+            Ok((_, 0)) => {
+                place.buffer += 1;
+                place.skip = 0;
+                continue;
+            }
+            Ok(part) => part,
+            Err(errno) => {
+                sender.flush();
+                return Step::Failed(errno);
+            }
+        };
+        match sender.put(input(base, len), segment) {
+            Ok(n) => {
+                place.done += n;
+                place.skip += n;
+                if n < len {
+                    sender.flush();
+                    return Step::Full(cons);
+                }
+            }
+            Err(RingError::Fault(_)) => {
+                sender.flush();
+                return Step::Failed(Errno::FAULT);
+            }
+            Err(RingError::Violation(_)) => {
+                drop(sender);
+                drop(tx);
+                ctx.fault(Reason::PROTOCOL);
+                return Step::Kernel;
+            }
+        }
+    }
+    sender.flush();
+    Step::Done
+}
+
+impl Ctx<'_> {
+    /// Asks the peer to tell when there is space; true: there is some already, or the kernel has
+    /// to answer.
+    pub(crate) fn block_tx(&self) -> bool {
+        let mut tx = self.conn.lock_tx(process::tid());
+        if self.conn.has(flag::PEER_GONE | flag::TX_SHUT | flag::TCP_NEWS) {
+            let news = self.conn.has(flag::TCP_NEWS);
+            if news {
+                let revents = raw::poll_now(self.fd, libc::POLLRDHUP);
+                self.judge_end(revents);
+            }
+            if self.conn.has(flag::PEER_GONE | flag::TX_SHUT) {
+                return true;
+            }
+        }
+        match self.sender(&mut tx) {
+            Some(mut sender) => sender.block().unwrap_or(true),
+            None => true,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! How a call waits: a spin where that has lately paid off, then a sleep in the kernel.
+//!
+//! The sleep is one `ppoll` on the queue's bell, the TCP socket (for the peer's end) and the
+//! control channel; it is the only place where a thread can be cancelled.
+use super::Ctx;
+use crate::arena::flag;
+use crate::errno::Errno;
+use crate::process::Process;
+use crate::ring::doorbell;
+use crate::shm::layout::Line;
+use crate::sync::{pause, AtomicU32, Ordering};
+use crate::sys::{clock, raw};
+use libc::{c_int, pollfd, timespec, timeval};
+
+/// Longest adaptive spin: about the cost of waking an idle processor.
+const SPIN_US: u64 = 50;
+/// Time between two yields of a spinning thread.
+const YIELD_US: u64 = 2;
+/// Yields of a thread that has its processor to share with the peer.
+const YIELDS: u32 = 24;
+/// Longest sleep where news may come without a bell.
+const SHORT_MS: u64 = 10;
+
+/// When a wait ends without news, CLOCK_MONOTONIC in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deadline(pub(crate) Option<u64>);
+
+impl Deadline {
+    /// From SO_RCVTIMEO or SO_SNDTIMEO.
+    pub(crate) fn of_socket(fd: c_int, option: c_int) -> Self {
+        let mut value = timeval { tv_sec: 0, tv_usec: 0 };
+        let known = raw::getsockopt(fd, libc::SOL_SOCKET, option, &mut value).is_ok();
+        if !known || (value.tv_sec == 0 && value.tv_usec == 0) {
+            return Self(None);
+        }
+        let ns = (value.tv_sec.unsigned_abs())
+            .saturating_mul(1_000_000_000)
+            .saturating_add(value.tv_usec.unsigned_abs() * 1_000);
+        Self(Some(raw::monotonic_ns().saturating_add(ns)))
+    }
+
+    /// Nanoseconds left; `None`: for ever.
+    pub(crate) fn left(self) -> Option<u64> {
+        self.0.map(|end| end.saturating_sub(raw::monotonic_ns()))
+    }
+}
+
+/// Whether spinning pays: a score that rises when a spin ended with news and falls when not.
+#[derive(Debug, Default)]
+pub(crate) struct Spin(AtomicU32);
+
+const SCORE_MAX: u32 = 16;
+const SCORE_START: u32 = 4;
+const SCORE: u32 = 0xff;
+
+impl Spin {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU32::new(SCORE_START))
+    }
+
+    /// Looks again and again, for a bounded time; true: `ready` said so.
+    pub(crate) fn run(&self, process: &Process, mut ready: impl FnMut() -> bool) -> bool {
+        let (budget_us, forced) = match process.config.spin_us {
+            Some(us) => (u64::from(us), true),
+            None => (SPIN_US, false),
+        };
+        // Relaxed: a heuristic.
+        let word = self.0.load(Ordering::Relaxed);
+        let score = word & SCORE;
+        if budget_us == 0 {
+            return false;
+        }
+        if !forced && score == 0 && word >> 8 & 31 != 31 {
+            // It has not paid lately: try again now and then.
+            self.0.store(word.wrapping_add(0x100), Ordering::Relaxed);
+            return false;
+        }
+        let alone = process.cpus.load(Ordering::Relaxed) <= 1;
+        let won = if alone && !forced {
+            (0..YIELDS).any(|_| {
+                raw::yield_now();
+                ready()
+            })
+        } else {
+            spin(budget_us, &mut ready)
+        };
+        let next = if won { (score + 2).min(SCORE_MAX) } else { score.saturating_sub(1) };
+        self.0.store(next, Ordering::Relaxed);
+        if won {
+            if let Some(page) = process.page() {
+                crate::arena::bump(&page.spins, 1);
+            }
+        }
+        won
+    }
+}
+
+fn spin(budget_us: u64, ready: &mut impl FnMut() -> bool) -> bool {
+    let start = clock::ticks();
+    let end = clock::us_to_ticks(budget_us);
+    let step = clock::us_to_ticks(YIELD_US);
+    let mut next_yield = step;
+    loop {
+        for _ in 0..16 {
+            if ready() {
+                return true;
+            }
+            pause();
+        }
+        let passed = clock::ticks().wrapping_sub(start);
+        if passed >= end {
+            return false;
+        }
+        if passed >= next_yield {
+            // Somebody else may need this processor, perhaps the very peer.
+            raw::yield_now();
+            next_yield = clock::ticks().wrapping_sub(start) + step;
+        }
+    }
+}
+
+/// What ended a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Something happened; look again.
+    Look,
+    /// The time is over.
+    Timeout,
+}
+
+impl Ctx<'_> {
+    /// Sleeps until the peer has news of this connection, the TCP socket has one of `tcp_events`,
+    /// or the time is over. `ready` is asked once more after the bell is armed.
+    pub(crate) fn sleep(
+        &self,
+        tcp_events: i16,
+        deadline: Deadline,
+        mut ready: impl FnMut() -> bool,
+    ) -> Result<Woken, Errno> {
+        let group = self.group().ok_or(Errno::AGAIN)?;
+        let queue = self.process.queues.borrow().ok();
+        let slot = queue.as_ref().and_then(|queue| queue.slot_in(group));
+        let own: Option<&Line> = self.conn.lines().map(|(own, _)| own);
+        let _wish = Wish::new(own, slot);
+        let slots = group.own_slots();
+        let armed = slot.and_then(|slot| slots.and_then(|slots| slots.get(slot)));
+        if let Some(armed) = armed {
+            doorbell::arm(armed);
+        }
+        if ready() {
+            return Ok(Woken::Look);
+        }
+        clock::calibrate();
+        let bell = queue.as_ref().map_or(-1, |queue| queue.bell());
+        let mut fds = [
+            pollfd { fd: bell, events: libc::POLLIN, revents: 0 },
+            pollfd { fd: self.fd, events: tcp_events, revents: 0 },
+            pollfd { fd: group.control(), events: libc::POLLIN, revents: 0 },
+        ];
+        // Without a bell of our own, or where each side is several processes, look now and then.
+        let forked = group.head().is_some_and(|head| head.forked.load(Ordering::Relaxed) == 3);
+        let short = armed.is_none() || forked;
+        let left = deadline.left();
+        let ns = if short { Some(left.unwrap_or(u64::MAX).min(SHORT_MS * 1_000_000)) } else { left };
+        let got = poll_fds(self.process, &mut fds, ns);
+        if let Some(armed) = armed {
+            doorbell::disarm(armed);
+        }
+        if fds[0].revents != 0 {
+            raw::eventfd_clear(bell);
+        }
+        if fds[1].revents != 0 {
+            self.conn.raise(flag::TCP_NEWS);
+        }
+        if fds[2].revents != 0 {
+            group.drain(self.process);
+        }
+        match got {
+            Ok(0) if left.is_some_and(|left| ns.is_some_and(|ns| ns >= left)) => Ok(Woken::Timeout),
+            Ok(_) => Ok(Woken::Look),
+            Err(Errno::INTR) if restarts(deadline) => Ok(Woken::Look),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// The wish for a bell in the own line, taken back when dropped.
+struct Wish<'a>(Option<(&'a Line, usize)>);
+
+impl<'a> Wish<'a> {
+    fn new(own: Option<&'a Line>, slot: Option<usize>) -> Self {
+        let both = own.zip(slot);
+        if let Some((own, slot)) = both {
+            doorbell::want(&own.want_bell, slot);
+        }
+        Self(both)
+    }
+}
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        if let Some((own, slot)) = self.0 {
+            doorbell::unwant(&own.want_bell, slot);
+        }
+    }
+}
+
+/// The one deliberate wait: a cancellation point. Leaves `errno` as it was.
+pub(crate) fn poll_fds(
+    process: &Process,
+    fds: &mut [pollfd],
+    ns: Option<u64>,
+) -> Result<usize, Errno> {
+    let span = ns.map(to_timespec);
+    let timeout = span.as_ref().map_or(core::ptr::null(), |span| span as *const timespec);
+    if let Some(page) = process.page() {
+        crate::arena::bump(&page.sleeps, 1);
+    }
+    keep_errno(|| {
+        // SAFETY: requires valid arrays and a timeout or null: all are locals of the callers.
+        let got = unsafe {
+            (process.real.ppoll)(fds.as_mut_ptr(), fds.len() as _, timeout, core::ptr::null())
+        };
+        usize::try_from(got).map_err(|_| last_errno())
+    })
+}
+
+/// A duration as the kernel wants it.
+pub(crate) fn to_timespec(ns: u64) -> timespec {
+    timespec {
+        tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0),
+    }
+}
+
+/// The C `errno`.
+pub(crate) fn last_errno() -> Errno {
+    // SAFETY: requires nothing: the address of this thread's errno is always valid.
+    Errno(unsafe { *libc::__errno_location() })
+}
+
+/// Runs something that may set the C `errno`, and puts it back.
+pub(crate) fn keep_errno<T>(with: impl FnOnce() -> T) -> T {
+    // SAFETY: as in `last_errno`.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let saved = unsafe { *place };
+    let value = with();
+    // SAFETY: as above.
+    unsafe { *place = saved };
+    value
+}
+
+/// Whether a call goes on after a signal handler has run: as the kernel, not if it has a timeout,
+/// and only if the handler was installed with SA_RESTART. Which handler ran is not told, so all
+/// that are installed are looked at.
+fn restarts(deadline: Deadline) -> bool {
+    if deadline.0.is_some() {
+        return false;
+    }
+    (1..=64).filter(|signal| ![libc::SIGSEGV, libc::SIGBUS].contains(signal)).all(|signal| {
+        match raw::signal_disposition(signal) {
+            // SIG_DFL and SIG_IGN.
+            Some((0 | 1, _)) | None => true,
+            Some((_, flags)) => flags & libc::SA_RESTART as u64 != 0,
+        }
+    })
+}

@@ -1,0 +1,102 @@
+//! What each descriptor number of this process is to us: one word each.
+//!
+//! The table is private memory, so a forked child goes on with a copy of its own. Numbers past its
+//! end are never ours: such sockets are plain TCP.
+use crate::engine::Kind;
+use crate::sync::{AtomicU32, Ordering};
+use libc::c_int;
+
+/// Descriptors that can be ours.
+pub(crate) const LIMIT: usize = 1 << 16;
+
+const KIND_SHIFT: u32 = 28;
+const INDEX_MASK: u32 = (1 << KIND_SHIFT) - 1;
+const SOCKET: u32 = 1 << KIND_SHIFT;
+const EPOLL: u32 = 2 << KIND_SHIFT;
+const INTERNAL: u32 = 3 << KIND_SHIFT;
+
+static TABLE: [AtomicU32; LIMIT] = [const { AtomicU32::new(0) }; LIMIT];
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(u32);
+
+impl Entry {
+    /// A socket of the program; the index is that of its record.
+    pub(crate) fn socket(index: u32) -> Self {
+        Self(SOCKET | (index & INDEX_MASK))
+    }
+    /// An epoll instance.
+    pub(crate) fn epoll(index: u32) -> Self {
+        Self(EPOLL | (index & INDEX_MASK))
+    }
+    /// A descriptor of the engine.
+    pub(crate) const fn internal() -> Self {
+        Self(INTERNAL)
+    }
+    /// What kind of thing it is.
+    #[inline]
+    pub(crate) fn kind(self) -> Kind {
+        match self.0 & !INDEX_MASK {
+            SOCKET => Kind::Socket,
+            EPOLL => Kind::Epoll,
+            INTERNAL => Kind::Internal,
+            _ => Kind::Foreign,
+        }
+    }
+    /// Index of the record, for a socket.
+    #[inline(always)]
+    pub(crate) fn as_socket(self) -> Option<u32> {
+        (self.0 & !INDEX_MASK == SOCKET).then_some(self.0 & INDEX_MASK)
+    }
+    /// Index of the instance, for an epoll.
+    #[inline(always)]
+    pub(crate) fn as_epoll(self) -> Option<u32> {
+        (self.0 & !INDEX_MASK == EPOLL).then_some(self.0 & INDEX_MASK)
+    }
+}
+
+/// Whether the number means anything to us: one load.
+#[inline(always)]
+pub(crate) fn is_tracked(fd: c_int) -> bool {
+    entry(fd).0 != 0
+}
+
+/// The entry of a number.
+#[inline(always)]
+pub(crate) fn entry(fd: c_int) -> Entry {
+    match TABLE.get(fd as usize) {
+        // Acquire: pairs with the Release in `set`; the record is complete before its entry.
+        Some(word) => Entry(word.load(Ordering::Acquire)),
+        None => Entry(0),
+    }
+}
+
+/// Sets the entry; false where the number is past the table.
+pub(crate) fn set(fd: c_int, entry: Entry) -> bool {
+    match usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)) {
+        Some(word) => {
+            // Release: pairs with the Acquire in `entry`.
+            word.store(entry.0, Ordering::Release);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Clears the entry and tells what it was.
+pub(crate) fn take(fd: c_int) -> Entry {
+    match usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)) {
+        // AcqRel: two threads that close the same number must not both get the record.
+        Some(word) => Entry(word.swap(0, Ordering::AcqRel)),
+        None => Entry(0),
+    }
+}
+
+/// All numbers with an entry, in order.
+pub(crate) fn all() -> impl Iterator<Item = (c_int, Entry)> {
+    TABLE.iter().zip(0..).filter_map(|(word, fd)| {
+        let value = word.load(Ordering::Acquire);
+        (value != 0).then_some((fd, Entry(value)))
+    })
+}

@@ -1,0 +1,275 @@
+//! The epoll instances of this process.
+use super::instance::{Instance, Place};
+use crate::arena::{flag, phase};
+use crate::conn::Ctx;
+use crate::engine::Ret;
+use crate::errno::Errno;
+use crate::fdtable::{self, Entry};
+use crate::process::{self, Process};
+use crate::sync::Ordering;
+use crate::sys::iov::fetch;
+use crate::sys::raw;
+use libc::{c_int, epoll_event};
+use once_cell::race::OnceBox;
+
+/// Instances of a process; more than that are left to the kernel, with their sockets on TCP.
+const INSTANCES: usize = 1024;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Epolls {
+    all: Box<[OnceBox<Instance>]>,
+}
+
+impl Epolls {
+    pub(crate) fn new() -> Self {
+        Self { all: (0..INSTANCES).map(|_| OnceBox::new()).collect() }
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Option<&Instance> {
+        self.all.get(index as usize)?.get()
+    }
+
+    /// The instance of a descriptor.
+    #[inline]
+    pub(crate) fn of(&self, fd: c_int) -> Option<&Instance> {
+        self.get(fdtable::entry(fd).as_epoll()?)
+    }
+
+    fn live(&self) -> impl Iterator<Item = &Instance> {
+        // Instances are taken in order, so the first that was never used ends the list.
+        let known = self.all.iter().map_while(|cell| cell.get());
+        known.filter(|instance| instance.refs.load(Ordering::Acquire) > 0)
+    }
+
+    /// An epoll descriptor was made.
+    pub(crate) fn opened(&self, fd: c_int) {
+        for (index, cell) in self.all.iter().enumerate() {
+            let instance = cell.get_or_init(|| Box::new(Instance::new()));
+            let taken =
+                instance.refs.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if !taken {
+                continue;
+            }
+            *instance.state.lock() = Default::default();
+            instance.outer.store(fd, Ordering::Release);
+            instance.watched.store(false, Ordering::Release);
+            if !fdtable::set(fd, Entry::epoll(index as u32)) {
+                instance.refs.store(0, Ordering::Release);
+            }
+            return;
+        }
+    }
+
+    /// Another descriptor for an instance.
+    pub(crate) fn duplicated(&self, entry: Entry, new: c_int) {
+        if let Some(instance) = entry.as_epoll().and_then(|index| self.get(index)) {
+            if fdtable::set(new, entry) {
+                instance.refs.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// A descriptor of an instance is closed; its entry is gone already.
+    pub(crate) fn closed(&self, process: &Process, entry: Entry, fd: c_int) {
+        let Some(instance) = entry.as_epoll().and_then(|index| self.get(index)) else { return };
+        if instance.refs.fetch_sub(1, Ordering::AcqRel) > 1 {
+            // The instance lives under another number.
+            if instance.outer.load(Ordering::Acquire) == fd {
+                let other = fdtable::all().find(|(_, other)| *other == entry);
+                if let Some((other, _)) = other {
+                    instance.outer.store(other, Ordering::Release);
+                }
+            }
+            return;
+        }
+        let mut state = instance.state.lock();
+        let queue = instance.queue(process);
+        instance.queue.store(-1, Ordering::Release);
+        process::drop_fd(instance.inner.swap(-1, Ordering::AcqRel));
+        if let Some(queue) = queue {
+            // Not from the program's epoll alone: it may be open in another process.
+            let _ = raw::epoll_ctl(fd, libc::EPOLL_CTL_DEL, queue.bell(), 0, 0);
+            queue.give_back();
+        }
+        *state = Default::default();
+    }
+
+    /// `epoll_ctl` on one of them.
+    pub(crate) fn control(
+        &self,
+        process: &Process,
+        epfd: c_int,
+        op: c_int,
+        fd: c_int,
+        event: *const epoll_event,
+        real: impl FnOnce() -> isize,
+    ) -> Ret {
+        let entry = fdtable::entry(fd);
+        if let (Some(nested), libc::EPOLL_CTL_ADD) = (self.of(fd), op) {
+            nested.watch(process);
+            return Ok(real());
+        }
+        let Some(instance) = self.of(epfd) else {
+            return Ok(real());
+        };
+        if entry == Entry::internal() {
+            return Err(Errno::BADF);
+        }
+        let Some(ctx) = Ctx::of(process, fd) else { return Ok(real()) };
+        let mut state = instance.state.lock();
+        let known = state.reg_of(fd);
+        match op {
+            libc::EPOLL_CTL_ADD => {
+                if known.is_some() {
+                    return Err(Errno(libc::EEXIST));
+                }
+                if matches!(ctx.conn.phase(), phase::PLAIN | phase::LISTENER) {
+                    return Ok(real());
+                }
+                let event = fetch(event)?;
+                instance.open_inner(process)?;
+                let index = state.insert(fd, ctx.index, event);
+                let added =
+                    raw::epoll_ctl(instance.inner(), op, fd, event.events, u64::from(index));
+                if let Err(errno) = added {
+                    state.remove(index, None);
+                    return Err(errno);
+                }
+                ctx.conn.raise(flag::SEEN_WAIT | flag::IN_EPOLL);
+                if ctx.conn.has(flag::CONSENTED) && state.share(instance, &ctx, index) {
+                    // A new registration tells of what is there.
+                    state.look_at(
+                        ctx.conn.group.load(Ordering::Relaxed) as usize,
+                        ctx.conn.slot.load(Ordering::Relaxed) as usize,
+                    );
+                    instance.nudge(process);
+                }
+                Ok(0)
+            }
+            libc::EPOLL_CTL_MOD => {
+                let Some(index) = known else { return Ok(real()) };
+                let event = fetch(event)?;
+                let Some(reg) = state.reg(index) else { return Err(Errno(libc::ENOENT)) };
+                if reg.place == Place::Outer {
+                    (reg.events, reg.data) = (event.events, event.u64);
+                    return Ok(real());
+                }
+                if reg.place == Place::Inner {
+                    let data = u64::from(index);
+                    raw::epoll_ctl(instance.inner(), op, fd, event.events, data)?;
+                }
+                (reg.events, reg.data, reg.fired) = (event.events, event.u64, false);
+                if reg.place == Place::Shared {
+                    state.look_at(
+                        ctx.conn.group.load(Ordering::Relaxed) as usize,
+                        ctx.conn.slot.load(Ordering::Relaxed) as usize,
+                    );
+                    instance.nudge(process);
+                } else if ctx.conn.phase() == phase::PLAIN {
+                    state.expel(instance, index);
+                }
+                Ok(0)
+            }
+            libc::EPOLL_CTL_DEL => {
+                let Some(index) = known else { return Ok(real()) };
+                let place = state.reg(index).map(|reg| reg.place);
+                let slot = ctx.conn.slot.load(Ordering::Relaxed) as usize;
+                state.remove(index, Some(slot));
+                if place == Some(Place::Outer) {
+                    return Ok(real());
+                }
+                raw::epoll_ctl(instance.inner(), op, fd, 0, 0)?;
+                Ok(0)
+            }
+            _ => Ok(real()),
+        }
+    }
+
+    /// A connection has consented: its registrations go over to the ring. False: one cannot.
+    pub(crate) fn now_shared(&self, ctx: &Ctx<'_>) -> bool {
+        let mut all = true;
+        for instance in self.live() {
+            let mut state = instance.state.lock();
+            for index in state.of_conn(ctx.index) {
+                all &= state.share(instance, ctx, index);
+            }
+            drop(state);
+            instance.nudge(ctx.process);
+        }
+        all
+    }
+
+    /// A connection stays on TCP: its registrations go back to the program's epoll.
+    pub(crate) fn now_plain(&self, ctx: &Ctx<'_>) {
+        for instance in self.live() {
+            // Only an optimisation: who holds the lock does it after the next event.
+            let Some(mut state) = instance.state.try_lock() else { continue };
+            for index in state.of_conn(ctx.index) {
+                state.expel(instance, index);
+            }
+        }
+    }
+
+    /// Something changed on this side: whoever waits for the connection looks again.
+    pub(crate) fn look_again(&self, ctx: &Ctx<'_>) {
+        let group = ctx.conn.group.load(Ordering::Relaxed) as usize;
+        let slot = ctx.conn.slot.load(Ordering::Relaxed) as usize;
+        for instance in self.live() {
+            instance.state.lock().look_at(group, slot);
+            instance.nudge(ctx.process);
+        }
+    }
+
+    /// A descriptor of a connection is closed; `last`: of this process.
+    pub(crate) fn socket_closed(&self, ctx: &Ctx<'_>, last: bool) {
+        let slot = ctx.conn.slot.load(Ordering::Relaxed) as usize;
+        for instance in self.live() {
+            let mut state = instance.state.lock();
+            if last {
+                for index in state.of_conn(ctx.index) {
+                    state.remove(index, Some(slot));
+                }
+            } else {
+                state.unname(ctx.fd);
+            }
+        }
+    }
+
+    /// Whether a wait queue belongs to an instance.
+    pub(crate) fn owns_queue(&self, queue: usize) -> bool {
+        self.live().any(|instance| instance.queue.load(Ordering::Acquire) == queue as i32)
+    }
+
+    /// Locks every instance, so that a fork copies none in the middle of a change.
+    pub(crate) fn lock_for_fork(&self) {
+        for instance in self.all.iter().map_while(|cell| cell.get()) {
+            core::mem::forget(instance.state.lock());
+        }
+    }
+
+    /// Ends [`Self::lock_for_fork`].
+    pub(crate) fn unlock_after_fork(&self) {
+        for instance in self.all.iter().map_while(|cell| cell.get()) {
+            // SAFETY: requires that this thread holds the lock: `lock_for_fork` took it.
+            unsafe { instance.state.force_unlock() };
+        }
+    }
+}
+
+impl Instance {
+    /// Somebody is going to wait for the descriptor itself.
+    pub(crate) fn watch(&self, process: &Process) {
+        self.watched.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        self.arm(process, &state);
+        let mut found = false;
+        state.collect(process, &mut |_, _| {
+            found = true;
+            false
+        });
+        if found {
+            self.nudge(process);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Readiness of many descriptors: rings and the kernel's in one answer.
+//!
+//! ```text
+//! epoll      the instances of this process, and what a change of a connection means to them
+//! instance   one instance: registrations, what is ready
+//! epoll_wait waiting on one
+//! set        poll and select, which lower to the same function
+//! ```
+mod epoll;
+mod epoll_wait;
+mod instance;
+pub(crate) mod set;
+
+pub(crate) use epoll::Epolls;
+pub(crate) use epoll_wait::wait as epoll_wait;

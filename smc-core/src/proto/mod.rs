@@ -1,0 +1,28 @@
+//! The handshake and the change from TCP to the ring, as state machines without I/O.
+//!
+//! ```text
+//! client: Virgin ── ACCEPT removed ──> Accepted ── pays ──> Requested ──> Attached
+//! server: Idle ── ACCEPT sent ───────> AcceptSent ─────────────────────> Attached
+//! either: ── anything that does not fit ──> Plain(reason): TCP for good
+//!
+//! then, each direction by itself:
+//! sender: Tcp ── attached, the reader consents ──> Ring, from a recorded offset
+//! reader: Tcp ── TCP up to the offset ──> Drain ──> Ring
+//! ```
+//!
+//! All state is plain `Copy` data without pointers: it lies in memory that the processes of one
+//! side share over `fork`, guarded by that side's lock. Inputs are values that the caller asked
+//! the kernel for, outputs are what the caller shall do; a machine never assumes that it was done
+//! before it is told. So a process that dies between the two leaves a state from which another
+//! goes on rightly.
+#![forbid(unsafe_code)]
+
+mod client;
+mod consent;
+mod server;
+mod switch;
+
+pub use client::{Answer, AttachPolicy, Cancel, ClientHandshake, ClientState, Rest, Stop, Verdict};
+pub use consent::{ConsentGate, Wait};
+pub use server::{Confirmed, FirstSend, PeerMark, ServerHandshake, ServerState, LONE_ACCEPT_AFTER};
+pub use switch::{ReadFrom, RxSwitch, TxSwitch};

@@ -1,0 +1,140 @@
+//! Who is told of news, and how nobody sleeps through them.
+//!
+//! Two sorts of sleepers. An epoll instance watches many connections: its slot's bit stands in
+//! [`Line::want_ready`] of each, and the other side collects the connections with news in the
+//! slot's ready bitmap. A thread that waits for a few connections sets its slot's bit in
+//! [`Line::want_bell`] of those and looks at their rings itself. Both arm the slot before they
+//! sleep; whoever has news for an armed slot disarms it and rings the bell.
+//!
+//! ```text
+//! announcer                      epoll sleeper              single sleeper
+//! publish                        want_ready |= slot, once   want_bell |= slot
+//! fence A                        fence, look at the ring    armed = 1
+//! read want_ready, want_bell     ...                        fence S
+//! ready |= conn                  armed = 1                  look at the ring
+//! fence B                        fence S                    sleep
+//! read armed, swap it, ring      look at ready, sleep
+//! ```
+//!
+//! Of two fences one comes first, and what stands before it is seen behind the other. *A and the
+//! single sleeper's S*: either the announcer sees both the wish and the armed slot, or the sleeper
+//! sees the news. *B and S*: either the announcer sees the armed slot, or the sleeper sees the bit.
+//! *A and the fence in [`take_ready`]*: an announcer that leaves the bit alone, because it is set,
+//! has published before its taker looks at the ring.
+//!
+//! The words belong to the peer or are writable by it: a hostile one can lose its own news or cost
+//! a bell in vain. Loops are bounded by the number of slots and connections.
+use crate::shm::layout::{Line, WaitSlot, CONNS, WAIT_SLOTS};
+use crate::sync::{fence_after_rmw, full_fence, AtomicU64, Ordering};
+
+/// Tells the other side that connection `conn` has news.
+///
+/// The caller has just published them. `peer` is the other side's line of that connection, `slots`
+/// are the other side's [`WAIT_SLOTS`], `ring_bell` wakes the owner of a slot.
+#[inline]
+pub fn announce(conn: usize, peer: &Line, slots: &[WaitSlot], ring_bell: impl FnMut(usize)) {
+    // Fence A.
+    full_fence();
+    // Relaxed: ordered by the fence.
+    let ready = peer.want_ready.load(Ordering::Relaxed);
+    let bell = peer.want_bell.load(Ordering::Relaxed);
+    if ready | bell != 0 {
+        tell(conn, ready, bell, slots, ring_bell);
+    }
+}
+
+fn tell(conn: usize, ready: u64, bell: u64, slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
+    let conn = conn & (CONNS - 1);
+    let bit = 1_u64 << (conn & 63);
+    let mut set = false;
+    for slot in bits(ready).filter_map(|slot| slots.get(slot)) {
+        let word = &slot.ready[conn >> 6];
+        // Relaxed: see "A and the fence in take_ready".
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            // Release: pairs with the Acquire in take_ready.
+            word.fetch_or(bit, Ordering::Release);
+            set = true;
+        }
+    }
+    if set {
+        // Fence B.
+        fence_after_rmw();
+    }
+    for index in bits(ready | bell) {
+        let Some(slot) = slots.get(index) else { break };
+        // Relaxed: ordered by fence A or B. Of several announcers the swap lets one ring.
+        if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
+            ring_bell(index);
+        }
+    }
+}
+
+/// Sets the bit of `slot` in [`Line::want_ready`] or [`Line::want_bell`] of the own line.
+///
+/// What was published before is not announced: the caller looks at the connection afterwards.
+#[inline]
+pub fn want(word: &AtomicU64, slot: usize) {
+    // Relaxed: the fence pairs with fence A.
+    word.fetch_or(1 << (slot & (WAIT_SLOTS - 1)), Ordering::Relaxed);
+    fence_after_rmw();
+}
+
+/// Takes [`want`] back.
+#[inline]
+pub fn unwant(word: &AtomicU64, slot: usize) {
+    // Relaxed: a bell or a ready bit too many does no harm.
+    word.fetch_and(!(1 << (slot & (WAIT_SLOTS - 1))), Ordering::Relaxed);
+}
+
+/// Asks for the bell. The caller then looks at all that it waits for, and only then sleeps.
+///
+/// All writes to the word read it as well: so they have an order on which every thread (and loom,
+/// which knows no other) agrees. On x86-64 that costs no more than the fence alone.
+#[inline]
+pub fn arm(slot: &WaitSlot) {
+    // Relaxed: ordered by the fence.
+    slot.armed.swap(1, Ordering::Relaxed);
+    // Fence S.
+    fence_after_rmw();
+}
+
+/// No longer asks for it; it may have been rung all the same.
+#[inline]
+pub fn disarm(slot: &WaitSlot) {
+    // Relaxed: a bell that still rings is one in vain.
+    if slot.armed.load(Ordering::Relaxed) != 0 {
+        slot.armed.swap(0, Ordering::Relaxed);
+    }
+}
+
+/// Whether a connection has news for this slot.
+#[inline]
+pub fn any_ready(slot: &WaitSlot) -> bool {
+    slot.ready.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+}
+
+/// Takes the connections that have news for this slot. `with` must look at the connection itself,
+/// whatever it is told: the bitmap is the peer's to write.
+#[inline]
+pub fn take_ready(slot: &WaitSlot, mut with: impl FnMut(usize)) {
+    for (index, word) in slot.ready.iter().enumerate() {
+        if word.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        // Acquire: pairs with the Release in tell.
+        let taken = word.swap(0, Ordering::Acquire);
+        // Pairs with fence A: an announcer that still saw the bit has published before we look.
+        fence_after_rmw();
+        bits(taken).for_each(|bit| with(index * 64 + bit));
+    }
+}
+
+/// The numbers of the bits that are set.
+#[inline(always)]
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = word.trailing_zeros() as usize;
+        word &= word.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    })
+}

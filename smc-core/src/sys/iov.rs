@@ -1,0 +1,124 @@
+//! The program's buffers, as it named them: nothing here is trusted, and nothing is touched but by
+//! copies that survive a bad pointer.
+use super::copy::{copy_in, InBuf, OutBuf};
+use crate::errno::Errno;
+use libc::{c_int, iovec, msghdr};
+
+/// Most buffers in one call (`UIO_MAXIOV`).
+pub const IOV_MAX: usize = 1024;
+/// Most bytes in one call (`MAX_RW_COUNT`).
+const COUNT_MAX: usize = 0x7fff_f000;
+
+/// One or several buffers.
+#[derive(Clone, Copy, Debug)]
+pub enum Bufs {
+    /// Address and length.
+    One(*mut u8, usize),
+    /// An array of iovecs.
+    Many(*const iovec, usize),
+}
+
+impl Bufs {
+    /// From `readv` and `writev`.
+    pub fn vector(iov: *const iovec, count: c_int) -> Result<Self, Errno> {
+        match usize::try_from(count) {
+            Ok(count) if count <= IOV_MAX => Ok(Self::Many(iov, count)),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// From `recvmsg` and `sendmsg`: the buffers and a copy of the header.
+    pub fn message(message: *const msghdr) -> Result<(Self, msghdr), Errno> {
+        let header: msghdr = fetch(message)?;
+        if header.msg_iovlen as usize > IOV_MAX {
+            return Err(Errno::MSGSIZE);
+        }
+        Ok((Self::Many(header.msg_iov, header.msg_iovlen as usize), header))
+    }
+
+    /// How many buffers there are.
+    #[inline]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::One(..) => 1,
+            Self::Many(_, count) => *count,
+        }
+    }
+
+    /// The n-th buffer.
+    #[inline]
+    pub fn get(&self, index: usize) -> Result<(*mut u8, usize), Errno> {
+        match *self {
+            Self::One(base, len) => Ok((base, len)),
+            Self::Many(iov, count) if index < count => {
+                let one: iovec = fetch(iov.wrapping_add(index))?;
+                Ok((one.iov_base.cast(), one.iov_len))
+            }
+            Self::Many(..) => Err(Errno::INVAL),
+        }
+    }
+
+    /// Bytes of all buffers; EINVAL and EFAULT as the kernel has them.
+    #[inline]
+    pub fn total(&self) -> Result<usize, Errno> {
+        match *self {
+            Self::One(_, len) => Ok(len.min(COUNT_MAX)),
+            Self::Many(_, count) => {
+                let mut sum = 0_usize;
+                for index in 0..count {
+                    let (_, len) = self.get(index)?;
+                    if isize::try_from(len).is_err() {
+                        return Err(Errno::INVAL);
+                    }
+                    sum = sum.saturating_add(len);
+                }
+                Ok(sum.min(COUNT_MAX))
+            }
+        }
+    }
+
+    /// The part of buffer `index` that begins `skip` bytes into it, of at most `max` bytes.
+    #[inline]
+    pub fn part(&self, index: usize, skip: usize, max: usize) -> Result<(*mut u8, usize), Errno> {
+        let (base, len) = self.get(index)?;
+        Ok((base.wrapping_add(skip), len.saturating_sub(skip).min(max)))
+    }
+}
+
+/// The program's bytes to send. The pointer may be bad: copies notice.
+#[inline(always)]
+pub fn input<'a>(base: *const u8, len: usize) -> InBuf<'a> {
+    // SAFETY: requires memory of the program that nothing of ours aliases, or a bad pointer, which
+    // the copy survives.
+    unsafe { InBuf::new(base, len) }
+}
+
+/// The program's room for bytes.
+#[inline(always)]
+pub fn output<'a>(base: *mut u8, len: usize) -> OutBuf<'a> {
+    // SAFETY: as in `input`.
+    unsafe { OutBuf::new(base, len) }
+}
+
+/// Reads a C structure of the program.
+pub fn fetch<T: Copy>(from: *const T) -> Result<T, Errno> {
+    // SAFETY: requires a type for which zero bytes are valid: C structures of integers and
+    // pointers only are asked for.
+    let mut value: T = unsafe { core::mem::zeroed() };
+    let source = input(from.cast(), core::mem::size_of::<T>());
+    // SAFETY: requires room for the bytes: `value` is exactly that.
+    match unsafe { copy_in((&raw mut value).cast(), source) } {
+        Ok(()) => Ok(value),
+        Err(_) => Err(Errno::FAULT),
+    }
+}
+
+/// Writes a C structure of the program.
+pub fn store<T: Copy>(to: *mut T, value: &T) -> Result<(), Errno> {
+    let target = output(to.cast(), core::mem::size_of::<T>());
+    // SAFETY: requires readable bytes: `value` is that.
+    match unsafe { super::copy::copy_out(target, (value as *const T).cast_mut().cast()) } {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Errno::FAULT),
+    }
+}

@@ -1,0 +1,86 @@
+//! Memory that processes share: memfds and their mappings.
+use super::raw;
+use crate::errno::Errno;
+use libc::c_int;
+use memmap2::{MmapOptions, MmapRaw};
+
+/// Seals of a link group's region: nobody can take memory away from under the other side.
+const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// A shared mapping of a whole memfd, for as long as the process lives or until dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    map: MmapRaw,
+}
+
+impl Mapping {
+    /// Maps the first `len` bytes of the file, shared, readable and writable.
+    pub fn of(fd: c_int, len: usize) -> Result<Self, Errno> {
+        // A raw mapping: no reference to the bytes is ever made, since another process writes them.
+        match MmapOptions::new().len(len).map_raw(fd) {
+            Ok(map) => Ok(Self { map }),
+            Err(error) => Err(Errno(error.raw_os_error().unwrap_or(libc::ENOMEM))),
+        }
+    }
+
+    /// First byte.
+    pub fn base(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether it is empty: never.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A structure of atomics at an offset.
+    ///
+    /// # Safety
+    /// `T` must consist of atomics (or padding) alone, for which every bit pattern is valid.
+    pub unsafe fn view<T>(&self, offset: usize) -> Option<&T> {
+        let end = offset.checked_add(core::mem::size_of::<T>())?;
+        if end > self.len() || offset % core::mem::align_of::<T>() != 0 {
+            return None;
+        }
+        // SAFETY: requires an aligned address inside the mapping, checked above (a mapping starts
+        // at a page), and a type that any bytes are valid for: the caller's promise.
+        Some(unsafe { &*self.base().add(offset).cast::<T>() })
+    }
+}
+
+/// Makes a memfd of a size and seals it against shrinking, growing and further seals.
+pub fn sealed_memfd(name: &core::ffi::CStr, len: usize) -> Result<c_int, Errno> {
+    let fd = raw::memfd(name)?;
+    let done =
+        raw::ftruncate(fd, len).and_then(|_| raw::fcntl(fd, libc::F_ADD_SEALS, SEALS as usize));
+    match done {
+        Ok(_) => Ok(fd),
+        Err(errno) => {
+            raw::close(fd);
+            Err(errno)
+        }
+    }
+}
+
+/// Whether a memfd of somebody else cannot change its size any more, and has the right one.
+pub fn is_sealed(fd: c_int, len: usize) -> bool {
+    let wanted = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) as usize;
+    let sealed =
+        matches!(raw::fcntl(fd, libc::F_GET_SEALS, 0), Ok(seals) if seals & wanted == wanted);
+    sealed && raw::file_size(fd) == Ok(len as u64)
+}
+
+/// Whether the system commits memory strictly: then a page may be refused when it is touched, and
+/// memory must be allocated beforehand.
+pub fn strict_overcommit() -> bool {
+    let mut text = [0_u8; 4];
+    let Ok(fd) = raw::open_read(c"/proc/sys/vm/overcommit_memory") else { return true };
+    let got = raw::read(fd, &mut text);
+    raw::close(fd);
+    got.is_ok() && text[0] == b'2'
+}

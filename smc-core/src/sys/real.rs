@@ -1,0 +1,26 @@
+//! The real libc functions that the engine itself calls: those that may block.
+use libc::{
+    c_int, c_void, epoll_event, msghdr, nfds_t, pollfd, sigset_t, size_t, ssize_t, timespec,
+};
+
+/// Real functions, resolved by the preload library in its constructor.
+///
+/// `C-unwind`: a thread may be cancelled inside any of them.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct RealCalls {
+    pub recv: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t,
+    pub recvmsg: unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t,
+    pub sendmsg: unsafe extern "C-unwind" fn(c_int, *const msghdr, c_int) -> ssize_t,
+    pub ppoll:
+        unsafe extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int,
+    pub epoll_pwait: unsafe extern "C-unwind" fn(
+        c_int,
+        *mut epoll_event,
+        c_int,
+        c_int,
+        *const sigset_t,
+    ) -> c_int,
+    pub read: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t,
+    pub pread64: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, i64) -> ssize_t,
+}

@@ -1,0 +1,96 @@
+//! Descriptors sent over a Unix socket (SCM_RIGHTS), one at most with each message.
+use super::raw;
+use crate::errno::Errno;
+use libc::{c_int, cmsghdr, iovec, msghdr};
+
+const HEADER: usize = core::mem::size_of::<cmsghdr>();
+const SPACE: usize = HEADER + 8;
+
+/// Room for one control message with one descriptor, aligned as the kernel wants it.
+#[repr(C, align(8))]
+struct Control([u8; SPACE]);
+
+fn message(data: &mut iovec, control: &mut Control, with: bool) -> msghdr {
+    // SAFETY: requires an all-zero bit pattern to be a valid `msghdr`: integers and null pointers.
+    let mut header: msghdr = unsafe { core::mem::zeroed() };
+    header.msg_iov = data;
+    header.msg_iovlen = 1;
+    if with {
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = SPACE as _;
+    }
+    header
+}
+
+/// Sends one message, with a descriptor if there is one.
+pub fn send(socket: c_int, bytes: &[u8], fd: Option<c_int>) -> Result<(), Errno> {
+    let mut data = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = Control([0; SPACE]);
+    if let Some(fd) = fd {
+        let len = (HEADER + 4) as u64;
+        control.0[..8].copy_from_slice(&len.to_ne_bytes());
+        control.0[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+        control.0[12..16].copy_from_slice(&libc::SCM_RIGHTS.to_ne_bytes());
+        control.0[16..20].copy_from_slice(&fd.to_ne_bytes());
+    }
+    let mut header = message(&mut data, &mut control, fd.is_some());
+    if fd.is_some() {
+        header.msg_controllen = (HEADER + 4) as _;
+    }
+    match raw::sendmsg(socket, &header, 0) {
+        Ok(sent) if sent == bytes.len() => Ok(()),
+        Ok(_) => Err(Errno::MSGSIZE),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Receives one message: its length (0: the other end is gone) and its descriptor, if any.
+pub fn recv(socket: c_int, bytes: &mut [u8]) -> Result<(usize, Option<c_int>), Errno> {
+    let mut data = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let mut control = Control([0; SPACE]);
+    let mut header = message(&mut data, &mut control, true);
+    let got = raw::recvmsg(socket, &mut header, 0)?;
+    let mut fd = None;
+    if header.msg_controllen as usize >= HEADER + 4 {
+        let int = |at: usize| {
+            let mut word = [0_u8; 4];
+            word.copy_from_slice(&control.0[at..at + 4]);
+            i32::from_ne_bytes(word)
+        };
+        if int(8) == libc::SOL_SOCKET && int(12) == libc::SCM_RIGHTS {
+            fd = Some(int(16));
+        }
+    }
+    if header.msg_flags & libc::MSG_TRUNC != 0 {
+        if let Some(fd) = fd {
+            raw::close(fd);
+        }
+        return Err(Errno::MSGSIZE);
+    }
+    Ok((got, fd))
+}
+
+/// The address of an abstract Unix socket: `sun_family`, a NUL, the name.
+pub fn abstract_address(gid: &[u8; 16], out: &mut [u8; 64]) -> usize {
+    const PREFIX: &[u8] = b"\0smc-run-";
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out[..2].copy_from_slice(&(libc::AF_UNIX as u16).to_ne_bytes());
+    let mut at = 2;
+    for &byte in PREFIX {
+        out[at] = byte;
+        at += 1;
+    }
+    for &byte in gid {
+        out[at] = DIGITS[usize::from(byte >> 4)];
+        out[at + 1] = DIGITS[usize::from(byte & 15)];
+        at += 2;
+    }
+    at
+}
+
+/// The user who holds the other end of a connected Unix socket.
+pub fn peer_uid(socket: c_int) -> Option<(u32, u32)> {
+    let mut cred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    raw::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut cred).ok()?;
+    Some((cred.uid, cred.pid.unsigned_abs()))
+}

@@ -1,0 +1,94 @@
+//! What the kernel knows of a TCP socket: the truth about how much was written and read, whoever
+//! did it.
+use super::raw;
+use crate::errno::Errno;
+use libc::c_int;
+
+const SIOCINQ: u64 = 0x541b;
+const SIOCOUTQ: u64 = 0x5411;
+/// Words of `struct tcp_info` up to and with `tcpi_bytes_received`.
+const INFO: usize = 17;
+
+/// States after the peer's FIN (`net/tcp_states.h`): TIME_WAIT, CLOSE_WAIT, LAST_ACK, CLOSING.
+const AFTER_FIN: [u8; 4] = [6, 8, 9, 11];
+const ESTABLISHED: u8 = 1;
+const CLOSE_WAIT: u8 = 8;
+
+struct Info {
+    state: u8,
+    acked: u64,
+    received: u64,
+}
+
+fn info(fd: c_int) -> Result<Info, Errno> {
+    // struct tcp_info: 8 bytes of small fields, 24 words, then pacing_rate, max_pacing_rate,
+    // bytes_acked, bytes_received, each of 64 bits.
+    let mut words = [0_u64; INFO];
+    raw::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut words)?;
+    Ok(Info { state: words[0].to_ne_bytes()[0], acked: words[15], received: words[16] })
+}
+
+/// Bytes of the program (and of ours) that were written to the socket since it was connected.
+pub fn written(fd: c_int, connecting_side: bool) -> Result<u64, Errno> {
+    let mut before = info(fd)?;
+    for _ in 0..64 {
+        let queued = raw::ioctl_int(fd, SIOCOUTQ)?;
+        let after = info(fd)?;
+        if after.acked == before.acked {
+            let syn = u64::from(connecting_side);
+            return Ok((after.acked + queued.unsigned_abs() as u64).saturating_sub(syn));
+        }
+        before = after;
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Bytes that were read from the socket since it was connected.
+pub fn read_so_far(fd: c_int) -> Result<u64, Errno> {
+    let mut before = info(fd)?;
+    for _ in 0..64 {
+        let queued = raw::ioctl_int(fd, SIOCINQ)?;
+        let after = info(fd)?;
+        if after.received == before.received {
+            let fin = u64::from(AFTER_FIN.contains(&after.state));
+            return Ok(after.received.saturating_sub(fin + queued.unsigned_abs() as u64));
+        }
+        before = after;
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Whether the socket is a connected one.
+pub fn is_connected(fd: c_int) -> bool {
+    matches!(info(fd), Ok(info) if info.state == ESTABLISHED || info.state == CLOSE_WAIT)
+}
+
+/// Whether the descriptor is a TCP socket over IP.
+pub fn is_tcp(fd: c_int) -> bool {
+    let mut value: c_int = 0;
+    let protocol = raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, &mut value);
+    protocol.is_ok() && value == libc::IPPROTO_TCP
+}
+
+/// Whether the socket listens.
+pub fn is_listening(fd: c_int) -> bool {
+    let mut value: c_int = 0;
+    raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut value).is_ok() && value != 0
+}
+
+/// Bytes in the receive queue.
+pub fn queued_in(fd: c_int) -> Result<usize, Errno> {
+    raw::ioctl_int(fd, SIOCINQ).map(|n| n.unsigned_abs() as usize)
+}
+
+/// Bytes in the send queue.
+pub fn queued_out(fd: c_int) -> Result<usize, Errno> {
+    raw::ioctl_int(fd, SIOCOUTQ).map(|n| n.unsigned_abs() as usize)
+}
+
+/// The kernel's name of a socket.
+pub fn cookie(fd: c_int) -> Result<u64, Errno> {
+    let mut cookie = 0_u64;
+    raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
+    Ok(cookie)
+}

@@ -1,0 +1,424 @@
+//! A link group: the shared region and the control channel of two processes.
+use super::queue::GROUPS;
+use crate::arena::Conn;
+use crate::errno::Errno;
+use crate::process::{self, Process};
+use crate::ring::doorbell;
+use crate::shm::layout::{
+    state, ConnHeader, RegionHeader, WaitSlot, CONNS, CONN_OFFSET, DMB_OFFSET, MAGIC, VERSION,
+    WAIT_OFFSET, WAIT_SLOTS,
+};
+use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use crate::sys::mem::Mapping;
+use crate::sys::{raw, scm};
+use crate::wire::control::{Control as Message, CONTROL_MAX};
+use libc::c_int;
+use parking_lot::Mutex;
+
+/// A slot whose connection this side has released and the peer has not.
+const ZOMBIE: u32 = u32::MAX;
+
+/// Sizes of the two rings of each connection, as codes: bytes = 16 KiB << code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) c2s: u8,
+    pub(crate) s2c: u8,
+}
+
+impl Geometry {
+    /// Bytes of a ring of this code.
+    pub(crate) fn bytes(code: u8) -> usize {
+        (16 << 10) << code.min(6)
+    }
+    fn slot_len(self) -> usize {
+        Self::bytes(self.c2s) + Self::bytes(self.s2c)
+    }
+    /// Bytes of the region.
+    pub(crate) fn region_len(self) -> usize {
+        DMB_OFFSET + CONNS * self.slot_len()
+    }
+}
+
+/// One link group, as this process sees it.
+#[derive(Debug)]
+pub(crate) struct Group {
+    index: usize,
+    client: bool,
+    /// GID of the server's process (client side) or of the client's.
+    gid: [u8; 16],
+    /// The user at the other end of the control channel.
+    pub(crate) peer_uid: u32,
+    geometry: Geometry,
+    map: Mapping,
+    /// The memfd, where memory must be allocated before it is touched; else -1.
+    memfd: c_int,
+    control: AtomicI32,
+    dead: AtomicBool,
+    /// Process that made this object.
+    pub(crate) maker: u32,
+    draining: Mutex<()>,
+    bells: [AtomicI32; WAIT_SLOTS],
+    queues: [AtomicU32; WAIT_SLOTS],
+    conns: [AtomicU32; CONNS],
+    live: AtomicU32,
+}
+
+impl Group {
+    /// An object for a mapped region.
+    pub(crate) fn new(
+        index: usize,
+        client: bool,
+        gid: [u8; 16],
+        peer_uid: u32,
+        geometry: Geometry,
+        map: Mapping,
+        memfd: c_int,
+        control: c_int,
+    ) -> Self {
+        Self {
+            index,
+            client,
+            gid,
+            peer_uid,
+            geometry,
+            map,
+            memfd,
+            control: AtomicI32::new(control),
+            dead: AtomicBool::new(false),
+            maker: raw::getpid(),
+            draining: Mutex::new(()),
+            bells: [const { AtomicI32::new(-1) }; WAIT_SLOTS],
+            queues: [const { AtomicU32::new(0) }; WAIT_SLOTS],
+            conns: [const { AtomicU32::new(0) }; CONNS],
+            live: AtomicU32::new(0),
+        }
+    }
+
+    /// Writes the head of a new region.
+    pub(crate) fn publish(map: &Mapping, geometry: Geometry) {
+        // SAFETY: requires a structure of atomics; `RegionHeader` is one.
+        if let Some(head) = unsafe { map.view::<RegionHeader>(0) } {
+            head.version.store(VERSION, Ordering::Relaxed);
+            head.c2s_code.store(u32::from(geometry.c2s), Ordering::Relaxed);
+            head.s2c_code.store(u32::from(geometry.s2c), Ordering::Relaxed);
+            // Release: pairs with the Acquire in `is_published`.
+            head.magic.store(MAGIC, Ordering::Release);
+        }
+    }
+
+    /// Whether a region that a peer made is complete and as it said.
+    pub(crate) fn is_published(map: &Mapping, geometry: Geometry) -> bool {
+        // SAFETY: requires a structure of atomics; `RegionHeader` is one.
+        let Some(head) = (unsafe { map.view::<RegionHeader>(0) }) else { return false };
+        // Acquire: pairs with the Release in `publish`.
+        head.magic.load(Ordering::Acquire) == MAGIC
+            && head.version.load(Ordering::Relaxed) == VERSION
+            && head.c2s_code.load(Ordering::Relaxed) == u32::from(geometry.c2s)
+            && head.s2c_code.load(Ordering::Relaxed) == u32::from(geometry.s2c)
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+    pub(crate) fn is_client(&self) -> bool {
+        self.client
+    }
+    pub(crate) fn gid(&self) -> &[u8; 16] {
+        &self.gid
+    }
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+    /// The control socket, or -1 once the peer is gone.
+    pub(crate) fn control(&self) -> c_int {
+        self.control.load(Ordering::Acquire)
+    }
+    /// Whether the peer's process has ended.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+    pub(crate) fn live(&self) -> u32 {
+        self.live.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn head(&self) -> Option<&RegionHeader> {
+        // SAFETY: requires a structure of atomics; `RegionHeader` is one.
+        unsafe { self.map.view(0) }
+    }
+
+    fn wait_slots(&self, of_client: bool) -> Option<&[WaitSlot; WAIT_SLOTS]> {
+        let skip = if of_client { 0 } else { WAIT_SLOTS * core::mem::size_of::<WaitSlot>() };
+        // SAFETY: requires a structure of atomics; an array of `WaitSlot` is one.
+        unsafe { self.map.view(WAIT_OFFSET + skip) }
+    }
+    /// Wait slots of this side.
+    #[inline]
+    pub(crate) fn own_slots(&self) -> Option<&[WaitSlot; WAIT_SLOTS]> {
+        self.wait_slots(self.client)
+    }
+    /// Wait slots of the peer.
+    #[inline]
+    pub(crate) fn peer_slots(&self) -> Option<&[WaitSlot; WAIT_SLOTS]> {
+        self.wait_slots(!self.client)
+    }
+
+    /// Header of a connection slot.
+    pub(crate) fn header(&self, slot: usize) -> Option<&ConnHeader> {
+        if slot >= CONNS {
+            return None;
+        }
+        // SAFETY: requires a structure of atomics; `ConnHeader` is one.
+        unsafe { self.map.view(CONN_OFFSET + slot * core::mem::size_of::<ConnHeader>()) }
+    }
+
+    /// Address and size of the ring that this side fills (`tx`) or drains, for a slot.
+    pub(crate) fn ring(&self, slot: usize, tx: bool) -> (usize, usize) {
+        let start = DMB_OFFSET + (slot % CONNS) * self.geometry.slot_len();
+        let c2s = Geometry::bytes(self.geometry.c2s);
+        let (offset, size) = if tx == self.client {
+            (start, c2s)
+        } else {
+            (start + c2s, Geometry::bytes(self.geometry.s2c))
+        };
+        (self.map.base() as usize + offset, size)
+    }
+
+    /// Client: takes a free connection slot for a connection.
+    pub(crate) fn take_conn(&self, conn: u32) -> Option<usize> {
+        for (slot, cell) in self.conns.iter().enumerate() {
+            let header = self.header(slot)?;
+            let seen = cell.load(Ordering::Acquire);
+            // A slot that the server has not let go of yet stays a zombie.
+            let free = seen == 0 || (seen == ZOMBIE && header.released.load(Ordering::Acquire) == 3);
+            let taken = free
+                && cell
+                    .compare_exchange(seen, conn + 1, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            if !taken {
+                continue;
+            }
+            if self.memfd >= 0 {
+                let len = self.geometry.slot_len();
+                if raw::fallocate(self.memfd, DMB_OFFSET + slot * len, len).is_err() {
+                    cell.store(0, Ordering::Release);
+                    return None;
+                }
+            }
+            self.live.fetch_add(1, Ordering::AcqRel);
+            return Some(slot);
+        }
+        None
+    }
+
+    /// Server: notes which connection a slot is.
+    pub(crate) fn put_conn(&self, slot: usize, conn: u32) {
+        if let Some(cell) = self.conns.get(slot) {
+            cell.store(conn + 1, Ordering::Release);
+            self.live.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The connection of a slot.
+    #[inline]
+    pub(crate) fn conn_at(&self, slot: usize) -> Option<u32> {
+        match self.conns.get(slot)?.load(Ordering::Acquire) {
+            0 | ZOMBIE => None,
+            conn => Some(conn - 1),
+        }
+    }
+
+    /// This side is done with a slot.
+    pub(crate) fn release_conn(&self, slot: usize) {
+        let (Some(cell), Some(header)) = (self.conns.get(slot), self.header(slot)) else { return };
+        let bit = if self.client { 1 } else { 2 };
+        let alone = header.state.load(Ordering::Acquire) != state::ATTACHED;
+        let before = header.released.fetch_or(bit, Ordering::AcqRel);
+        let done = !self.client || alone || before & 2 != 0;
+        cell.store(if done { 0 } else { ZOMBIE }, Ordering::Release);
+        self.live.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// A wait slot of this side for a queue; tells the peer its bell.
+    pub(crate) fn take_slot(&self, queue: usize, bell: c_int) -> Option<usize> {
+        let slots = self.own_slots()?;
+        for (index, slot) in slots.iter().enumerate() {
+            // AcqRel: of two processes or threads one wins.
+            let taken = slot.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+            if taken.is_err() {
+                continue;
+            }
+            self.queues[index].store(queue as u32 + 1, Ordering::Release);
+            // A thread may already sleep on the queue: the first news ring in any case.
+            slot.armed.store(1, Ordering::Relaxed);
+            let mut bytes = [0; CONTROL_MAX];
+            let message = Message::Bell { slot: index as u8 };
+            if let Ok(len) = message.emit(&mut bytes) {
+                let _ = scm::send(self.control(), &bytes[..len], Some(bell));
+            }
+            return Some(index);
+        }
+        None
+    }
+
+    /// Tells the peer that a connection has news.
+    #[inline]
+    pub(crate) fn announce(&self, conn: &Conn, process: &Process) {
+        let (Some((_, peer)), Some(slots)) = (conn.lines(), self.peer_slots()) else { return };
+        let slot = conn.slot.load(Ordering::Relaxed) as usize;
+        doorbell::announce(slot, peer, slots, |slot| self.ring_bell(slot, process));
+    }
+
+    #[cold]
+    fn ring_bell(&self, slot: usize, process: &Process) {
+        if let Some(page) = process.page() {
+            page.doorbells.fetch_add(1, Ordering::Relaxed);
+        }
+        let Some(bell) = self.bells.get(slot) else { return };
+        if bell.load(Ordering::Acquire) < 0 {
+            self.drain(process);
+        }
+        let fd = bell.load(Ordering::Acquire);
+        if fd >= 0 {
+            raw::eventfd_ring(fd);
+            return;
+        }
+        let mut bytes = [0; CONTROL_MAX];
+        if let Ok(len) = (Message::Kick { slot: slot as u8 }).emit(&mut bytes) {
+            let _ = scm::send(self.control(), &bytes[..len], None);
+        }
+    }
+
+    /// Takes what the peer has sent on the control channel.
+    pub(crate) fn drain(&self, process: &Process) {
+        let Some(_one) = self.draining.try_lock() else { return };
+        let mut bytes = [0; CONTROL_MAX];
+        loop {
+            let control = self.control();
+            if control < 0 {
+                return;
+            }
+            match scm::recv(control, &mut bytes) {
+                Ok((0, _)) | Err(Errno(libc::ECONNRESET)) => {
+                    self.dead.store(true, Ordering::Release);
+                    process::drop_fd(self.control.swap(-1, Ordering::AcqRel));
+                    return;
+                }
+                Ok((len, fd)) => self.message(bytes.get(..len).unwrap_or(&[]), fd, process),
+                Err(Errno::MSGSIZE) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn message(&self, bytes: &[u8], fd: Option<c_int>, process: &Process) {
+        match (Message::parse(bytes), fd) {
+            (Ok(Message::Bell { slot }), Some(fd)) => {
+                if let Some(bell) = self.bells.get(usize::from(slot)) {
+                    process::drop_fd(bell.swap(process::raise(fd), Ordering::AcqRel));
+                    // It may have armed and found no bell to be rung by.
+                    return;
+                }
+                raw::close(fd);
+            }
+            (Ok(Message::Kick { slot }), None) => {
+                let queue = self.queues.get(usize::from(slot));
+                let index = queue.map_or(0, |queue| queue.load(Ordering::Acquire)) as usize;
+                if let Some(queue) = index.checked_sub(1).and_then(|at| process.queues.get(at)) {
+                    raw::eventfd_ring(queue.bell());
+                }
+            }
+            (_, Some(fd)) => raw::close(fd),
+            _ => {}
+        }
+    }
+
+    /// Closes what only a living group needs.
+    fn close_fds(&self) {
+        process::drop_fd(self.control.swap(-1, Ordering::AcqRel));
+        for bell in &self.bells {
+            process::drop_fd(bell.swap(-1, Ordering::AcqRel));
+        }
+        process::drop_fd(self.memfd);
+    }
+}
+
+/// The link groups of this process.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    all: Box<[AtomicPtr<Group>]>,
+    high: AtomicU32,
+    /// Held while groups come and go.
+    pub(crate) changing: Mutex<Retired>,
+}
+
+/// Groups that ended, with the time at which they did.
+#[derive(Debug, Default)]
+pub(crate) struct Retired(Vec<(u64, *mut Group)>);
+
+// SAFETY: requires that the pointers may be used by any thread: each is owned by the list alone.
+unsafe impl Send for Retired {}
+
+/// How long a group that ended stays mapped: a thread may still be inside a call on it.
+const GRACE_NS: u64 = 5_000_000_000;
+
+impl Groups {
+    pub(crate) fn new() -> Self {
+        Self {
+            all: (0..GROUPS).map(|_| AtomicPtr::new(core::ptr::null_mut())).collect(),
+            high: AtomicU32::new(0),
+            changing: Mutex::new(Retired::default()),
+        }
+    }
+
+    /// The n-th, if there is one.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&Group> {
+        let group = self.all.get(index)?.load(Ordering::Acquire);
+        // SAFETY: requires null or a valid group: only `add` stores one, from a Box, and `retire`
+        // frees it some seconds after it was taken out.
+        unsafe { group.as_ref() }
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Group> {
+        let high = self.high.load(Ordering::Acquire) as usize;
+        (0..high).filter_map(|index| self.get(index))
+    }
+
+    /// An index for a new group; `changing` is held.
+    pub(crate) fn vacancy(&self) -> Option<usize> {
+        self.all.iter().position(|group| group.load(Ordering::Acquire).is_null())
+    }
+
+    /// Adds a group at its index; `changing` is held.
+    pub(crate) fn add(&self, group: Group) -> Option<&Group> {
+        let index = group.index;
+        self.all.get(index)?.store(Box::into_raw(Box::new(group)), Ordering::Release);
+        self.high.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        self.get(index)
+    }
+
+    /// Takes groups out whose peer is gone and which have no connection left.
+    pub(crate) fn retire(&self, retired: &mut Retired) {
+        let now = raw::monotonic_ns();
+        for cell in &self.all[..self.high.load(Ordering::Acquire) as usize] {
+            let group = cell.load(Ordering::Acquire);
+            // SAFETY: as in `get`.
+            let Some(seen) = (unsafe { group.as_ref() }) else { continue };
+            if seen.is_dead() && seen.live() == 0 {
+                seen.close_fds();
+                cell.store(core::ptr::null_mut(), Ordering::Release);
+                retired.0.push((now, group));
+            }
+        }
+        retired.0.retain(|(since, group)| {
+            if now.wrapping_sub(*since) < GRACE_NS {
+                return true;
+            }
+            // SAFETY: requires a Box that nobody else owns: `add` made it, and it left the table
+            // so long ago that no call that found it there is still running.
+            drop(unsafe { Box::from_raw(*group) });
+            false
+        });
+    }
+}

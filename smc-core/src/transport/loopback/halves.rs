@@ -1,0 +1,151 @@
+//! The two halves of a connection over a ring.
+use super::group::Group;
+use crate::arena::{Rx, Tx};
+use crate::conn::Ctx;
+use crate::ring::{Consumer, Producer, RingError, RingMem, Violation};
+use crate::shm::layout::Line;
+use crate::sync::Ordering;
+use crate::sys::copy::{InBuf, OutBuf};
+use crate::transport::{Receiver, Sender};
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct Loopback<'a> {
+    producer: Producer<'a>,
+    ctx: Ctx<'a>,
+    group: &'a Group,
+    /// Bytes behind the last announcement.
+    quiet: usize,
+}
+
+impl<'a> Loopback<'a> {
+    /// The half of a connection whose `tx` is locked.
+    #[inline(always)]
+    pub(crate) fn sender(
+        ctx: &Ctx<'a>,
+        group: &'a Group,
+        own: &'a Line,
+        peer: &'a Line,
+        tx: &'a mut Tx,
+    ) -> Self {
+        let size = group.ring(ctx.conn.slot.load(Ordering::Relaxed) as usize, true).1;
+        // SAFETY: requires a mapped range that nobody has references to: the ring of a slot of a
+        // group that stays mapped while it has connections, touched by copies only.
+        let ring = unsafe { RingMem::new(tx.ring as *mut u8, size) };
+        let producer = Producer::new(own, peer, &mut tx.half, ring);
+        Self { producer, ctx: *ctx, group, quiet: 0 }
+    }
+
+    /// The producer, for a system call that fills the ring.
+    pub(crate) fn producer(&mut self) -> &mut Producer<'a> {
+        &mut self.producer
+    }
+
+    /// Tells the peer of what was published.
+    pub(crate) fn announce(&mut self) {
+        self.quiet = 0;
+        self.group.announce(self.ctx.conn, self.ctx.process);
+    }
+}
+
+impl Sender for Loopback<'_> {
+    #[inline(always)]
+    fn put(&mut self, data: InBuf<'_>, segment: usize) -> Result<usize, RingError> {
+        if data.len() <= segment {
+            // Published by `flush`, together with the next buffers.
+            let n = self.producer.stage(data)?;
+            self.quiet += n;
+            if self.quiet >= segment {
+                self.flush();
+            }
+            return Ok(n);
+        }
+        self.flush();
+        let (group, ctx) = (self.group, self.ctx);
+        let put = self.producer.write(data, segment, || group.announce(ctx.conn, ctx.process));
+        self.producer.clear_blocked();
+        put
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) {
+        if self.quiet > 0 {
+            self.producer.commit();
+            self.producer.clear_blocked();
+            self.announce();
+        }
+    }
+
+    fn room(&mut self) -> Result<usize, Violation> {
+        let enough = self.producer.low_water();
+        self.producer.space(enough)
+    }
+
+    fn block(&mut self) -> Result<bool, Violation> {
+        let enough = self.producer.low_water();
+        self.producer.mark_blocked();
+        Ok(self.producer.space(enough)? >= enough)
+    }
+
+    fn unread(&mut self) -> Result<usize, Violation> {
+        self.producer.used()
+    }
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(crate) struct LoopbackRx<'a> {
+    consumer: Consumer<'a>,
+    ctx: Ctx<'a>,
+    group: &'a Group,
+}
+
+impl<'a> LoopbackRx<'a> {
+    /// The half of a connection whose `rx` is locked.
+    #[inline(always)]
+    pub(crate) fn new(
+        ctx: &Ctx<'a>,
+        group: &'a Group,
+        own: &'a Line,
+        peer: &'a Line,
+        rx: &'a mut Rx,
+    ) -> Self {
+        let size = group.ring(ctx.conn.slot.load(Ordering::Relaxed) as usize, false).1;
+        // SAFETY: as in `Loopback::sender`.
+        let ring = unsafe { RingMem::new(rx.ring as *mut u8, size) };
+        Self { consumer: Consumer::new(own, peer, &mut rx.half, ring), ctx: *ctx, group }
+    }
+
+    /// The consumer, for a system call that reads from the ring.
+    pub(crate) fn consumer(&mut self) -> &mut Consumer<'a> {
+        &mut self.consumer
+    }
+
+    /// All bytes there are, as the peer says now.
+    pub(crate) fn queued(&mut self) -> Result<usize, Violation> {
+        self.consumer.queued()
+    }
+}
+
+impl Receiver for LoopbackRx<'_> {
+    #[inline(always)]
+    fn ready(&mut self) -> Result<usize, Violation> {
+        self.consumer.available()
+    }
+    #[inline(always)]
+    fn take(&mut self, into: OutBuf<'_>) -> Result<usize, RingError> {
+        self.consumer.read(into)
+    }
+    fn peek(&mut self, into: OutBuf<'_>, skip: usize) -> Result<usize, RingError> {
+        self.consumer.peek(into, skip)
+    }
+    fn discard(&mut self, n: usize) -> Result<usize, Violation> {
+        self.consumer.discard(n)
+    }
+    #[inline(always)]
+    fn done(&mut self) {
+        if self.consumer.publish_cons() {
+            self.group.announce(self.ctx.conn, self.ctx.process);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! SMC-D on one host: rings in memory that two processes share.
+mod control;
+mod group;
+mod halves;
+mod queue;
+
+pub(crate) use control::{group_for, Control};
+pub(crate) use group::{Geometry, Group, Groups};
+pub(crate) use halves::{Loopback, LoopbackRx};
+pub(crate) use queue::{Queue, Queues};

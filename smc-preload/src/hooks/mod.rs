@@ -1,0 +1,16 @@
+//! The hooks, by subject.
+mod aliases;
+mod birth;
+mod epoll;
+mod file;
+mod fortify;
+pub(crate) mod io;
+pub(crate) mod life;
+mod msg;
+mod mux;
+mod opt;
+mod process;
+mod setup;
+pub(crate) mod stdio;
+mod syscall;
+mod uring;

@@ -1,0 +1,52 @@
+//! The end of a process, and its replacement.
+use crate::dispatch::born;
+use crate::process::{exiting, replacing};
+use crate::symbols::real;
+use libc::{c_char, c_int};
+
+type Words = *const *const c_char;
+
+macro_rules! execs {
+    ($(fn $name:ident($($arg:ident : $type:ty),*);)*) => {$(
+        #[no_mangle]
+        pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
+            replacing();
+            // SAFETY: the program's own call with its own arguments, whose contract it keeps.
+            unsafe { real::$name($($arg),*) }
+        }
+    )*};
+}
+
+execs! {
+    fn execve(path: *const c_char, argv: Words, envp: Words);
+    fn execv(path: *const c_char, argv: Words);
+    fn execvp(file: *const c_char, argv: Words);
+    fn execvpe(file: *const c_char, argv: Words, envp: Words);
+    fn execveat(dir: c_int, path: *const c_char, argv: Words, envp: Words, flags: c_int);
+    fn fexecve(fd: c_int, argv: Words, envp: Words);
+}
+
+#[no_mangle]
+pub(crate) unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
+    exiting();
+    // SAFETY: the program's own call.
+    unsafe { real::_exit(status) }
+}
+
+/// The same by the name of the C standard.
+#[export_name = "_Exit"]
+pub(crate) unsafe extern "C-unwind" fn c99_exit(status: c_int) -> ! {
+    // SAFETY: the program's own call.
+    unsafe { _exit(status) }
+}
+
+/// Forks inside libc (our fork handlers run) and puts /dev/null on the standard descriptors.
+#[no_mangle]
+pub(crate) unsafe extern "C-unwind" fn daemon(nochdir: c_int, noclose: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    let done = unsafe { real::daemon(nochdir, noclose) };
+    if done == 0 && noclose == 0 {
+        (0..=2).for_each(born);
+    }
+    done
+}
