@@ -54,7 +54,7 @@ fn write_line(process: &Process, line: &mut Line) -> core::fmt::Result {
     }
     writeln!(
         line,
-        "}},\"smc\":{{\"tx_bytes\":{},\"rx_bytes\":{},\"doorbells\":{},\"sleeps\":{},\"spins\":{},\\
+        "}},\"smc\":{{\"tx_bytes\":{},\"rx_bytes\":{},\"doorbells\":{},\"sleeps\":{},\"spins\":{},\
          \"tx_calls\":{},\"rx_calls\":{},\"kernel_checks\":{}}},\"tcp_bytes\":{{\"tx\":{},\"rx\":{}}}}}",
         get(&page.smc_tx.bytes),
         get(&page.smc_rx.bytes),

@@ -219,6 +219,10 @@ symbols! {
     fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = next;
     fn __vdprintf_chk(fd: c_int, level: c_int, format: *const c_char, args: *mut c_void) -> c_int = next;
 
+    // signals
+    fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = next;
+    fn signal(signal: c_int, handler: isize) -> isize = next;
+
     // processes
     fn daemon(nochdir: c_int, noclose: c_int) -> c_int = next;
     fn _exit(status: c_int) -> ! = { exit_now(status) };

@@ -195,7 +195,7 @@ fn environment_help() -> String {
     text
 }
 
-/// Whether the variable is a setting that a shell would show as set.
+/// The value of an environment variable; as in the library, an empty one is as good as none.
 pub fn setting(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.as_bytes().is_empty())
 }

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -68,6 +69,9 @@ static void connected(void)
 	if (b < 0)
 		exit(2);
 	close(listener);
+	/* Nagle's algorithm would hold small writes back until a delayed acknowledgement. */
+	int on = 1;
+	setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 static int list(int fd, const char *format, ...)

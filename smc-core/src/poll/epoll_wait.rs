@@ -193,10 +193,14 @@ fn kernel_now(process: &Process, instance: &Instance, state: &mut State, out: &m
     let room = out.room().min(BATCH);
     let outer = instance.outer.load(Ordering::Acquire);
     let Ok(got) = raw::epoll_now(outer, &mut batch[..room]) else { return };
+    // What the rings have told already must not be told twice in one call.
+    let first = out.count == 0;
     for event in batch.iter().take(got) {
         pass(process, instance, state, out, *event);
     }
-    state.collect(process, &mut |events, data| out.emit(events, data));
+    if first {
+        state.collect(process, &mut |events, data| out.emit(events, data));
+    }
 }
 
 /// The events that the kernel wrote to the program's array: ours are taken out.

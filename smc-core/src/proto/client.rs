@@ -1,4 +1,5 @@
 //! The connecting end.
+use super::LONE_ACCEPT_AFTER;
 use crate::reason::Reason;
 use crate::wire::clc::loopback::{prefix_for, LoopbackAccept, Prefix, ACCEPT_LEN, CERTAIN_LEN};
 
@@ -102,6 +103,7 @@ pub struct ClientHandshake {
     bytes: u64,
     turns: u32,
     waits: u32,
+    next_look: u64,
 }
 
 impl ClientHandshake {
@@ -116,7 +118,15 @@ impl ClientHandshake {
     }
 
     const fn with(state: ClientState, layout_version: u32) -> Self {
-        Self { state, layout_version, unwanted: None, bytes: 0, turns: 0, waits: 0 }
+        Self {
+            state,
+            layout_version,
+            unwanted: None,
+            bytes: 0,
+            turns: 0,
+            waits: 0,
+            next_look: LONE_ACCEPT_AFTER,
+        }
     }
 
     /// Looks at bytes that wait to be read, `read_offset` of the stream having been read before.
@@ -170,6 +180,17 @@ impl ClientHandshake {
     pub fn traffic(&mut self, bytes: u64, turn: bool) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.turns = self.turns.saturating_add(u32::from(turn));
+    }
+
+    /// Whether a client that only sends should look for an ACCEPT, by [`Self::first_bytes`] with
+    /// what can be peeked without waiting: a program that never receives would not find it. True
+    /// once for every [`LONE_ACCEPT_AFTER`] bytes.
+    pub fn looks(&mut self) -> bool {
+        let due = self.state == ClientState::Virgin && self.bytes >= self.next_look;
+        if due {
+            self.next_look = self.bytes.saturating_add(LONE_ACCEPT_AFTER);
+        }
+        due
     }
 
     /// Whether the server should be asked now.
@@ -262,6 +283,7 @@ impl ClientHandshake {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LONE_ACCEPT_AFTER;
     use super::{Answer, AttachPolicy, Cancel, ClientHandshake, ClientState, Rest, Stop, Verdict};
     use crate::reason::Reason;
     use crate::wire::clc::loopback::LoopbackAccept;
@@ -326,6 +348,22 @@ mod tests {
         client.removed(ACCEPT);
         assert_eq!(client.reason(), Some(Reason::PEER_VERSION));
         assert_eq!(client.first_bytes(100, b"x", 4, Rest::MayCome), Verdict::Deliver);
+    }
+
+    #[test]
+    fn a_client_that_only_sends_looks_now_and_then() {
+        let mut client = ClientHandshake::new(1);
+        let looks: Vec<_> = (0..5)
+            .map(|_| {
+                client.traffic(LONE_ACCEPT_AFTER / 2, false);
+                client.looks()
+            })
+            .collect();
+        assert_eq!(looks, [false, true, false, true, false]);
+        assert_eq!(client.first_bytes(0, &[], 4, Rest::MayCome), Verdict::NotYet);
+        client.removed(ACCEPT);
+        client.traffic(LONE_ACCEPT_AFTER, false);
+        assert!(!client.looks());
     }
 
     #[test]

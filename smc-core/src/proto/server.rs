@@ -5,7 +5,7 @@ use crate::reason::Reason;
 pub const LONE_ACCEPT_AFTER: u64 = 64 * 1024;
 
 /// What sock_diag says about the client's socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerMark {
     /// It is marked: its reader removes an ACCEPT.
     Marked {

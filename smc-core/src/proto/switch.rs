@@ -68,7 +68,8 @@ pub enum ReadFrom {
         at_most: Option<u64>,
     },
     /// In the ring. TCP bytes that come all the same were written behind the library's back: they
-    /// are delivered when the ring is empty.
+    /// are delivered when the ring is empty. It must be found empty after they were found there,
+    /// or they would overtake what the sender put into the ring before.
     Ring,
 }
 

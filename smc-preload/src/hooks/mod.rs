@@ -11,6 +11,7 @@ mod mux;
 mod opt;
 mod process;
 mod setup;
+mod signal;
 pub(crate) mod stdio;
 mod syscall;
 mod uring;

@@ -116,10 +116,6 @@ impl<'a> LoopbackRx<'a> {
         Self { consumer: Consumer::new(own, peer, &mut rx.half, ring), ctx: *ctx, group }
     }
 
-    /// The consumer, for a system call that reads from the ring.
-    pub(crate) fn consumer(&mut self) -> &mut Consumer<'a> {
-        &mut self.consumer
-    }
 
     /// All bytes there are, as the peer says now.
     pub(crate) fn queued(&mut self) -> Result<usize, Violation> {

@@ -1,0 +1,299 @@
+//! What happens at an event: the part that the socket layer has, with the machines' decisions.
+use smc_core::proto::{
+    Answer, Cancel, ClientState, Confirmed, FirstSend, ReadFrom, Rest, ServerState, Verdict,
+};
+use smc_core::reason::Reason;
+use smc_core::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
+
+use super::{idle, Answering, Event, Phase, Shared, Step, World, CLIENT, SERVER, TOKEN};
+
+/// What one attempt to read came to.
+enum Got {
+    Bytes(Vec<u8>),
+    Readable,
+    End,
+    /// Nothing; woken when more than so many bytes have arrived.
+    Nothing(usize),
+}
+
+impl World {
+    pub(crate) fn apply(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Thread(index) => self.run(index),
+            Event::Deliver(dir, count) => {
+                self.pipes[dir].deliver(count);
+                Ok(())
+            }
+            Event::Confirm => {
+                self.confirm();
+                Ok(())
+            }
+            Event::Commit => {
+                self.commit();
+                Ok(())
+            }
+            Event::GiveUp => {
+                self.given_up = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn run(&mut self, index: usize) -> Result<(), String> {
+        let (who, step) = self.threads[index].script[self.threads[index].at];
+        if let Phase::Waiting(wait, _) = self.threads[index].phase {
+            self.sides[who].gate.leave(wait);
+            self.threads[index].phase = Phase::Run;
+        }
+        self.call(who);
+        let done = match step {
+            Step::Send(count) => {
+                let start = self.sides[who].sent.len();
+                let bytes: Vec<u8> = (start..start + count).map(|at| pattern(who, at)).collect();
+                self.send(who, &bytes);
+                true
+            }
+            Step::SendBytes(bytes) => {
+                self.send(who, bytes);
+                true
+            }
+            Step::RawSend(count) => {
+                let start = self.sides[who].sent.len();
+                let bytes: Vec<u8> = (start..start + count).map(|at| pattern(who, at)).collect();
+                self.sides[who].sent.extend_from_slice(&bytes);
+                self.pipes[who].write(&bytes);
+                true
+            }
+            Step::Shutdown => {
+                self.pipes[who].fin_sent = true;
+                true
+            }
+            Step::Recv(_) | Step::Poll | Step::RecvEnd => return self.run_read(index, who, step),
+        };
+        if done {
+            self.next(index);
+        }
+        Ok(())
+    }
+
+    fn run_read(&mut self, index: usize, who: usize, step: Step) -> Result<(), String> {
+        let wanted = match step {
+            Step::Recv(total) => total - self.threads[index].got,
+            _ => 0,
+        };
+        match (self.read(who, wanted)?, step) {
+            (Got::Bytes(bytes), Step::Recv(total)) => {
+                self.threads[index].got += bytes.len();
+                self.took(who, &bytes);
+                if self.threads[index].got == total {
+                    self.next(index);
+                }
+            }
+            (Got::Readable | Got::End, Step::Poll) | (Got::End, Step::RecvEnd) => self.next(index),
+            (Got::Nothing(seen), _) => {
+                let wait = self.sides[who].gate.enter();
+                self.threads[index].phase = Phase::Waiting(wait, seen);
+            }
+            (Got::End, _) => return Err(format!("end {who} saw the stream end too early")),
+            (Got::Readable | Got::Bytes(_), _) => {
+                return Err(format!("end {who} found data where the stream should end"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What every call on a connection begins with.
+    fn call(&mut self, who: usize) {
+        if who == SERVER && self.setup.answering == Answering::OnCalls {
+            if matches!(self.header.state, Shared::Requested(_)) {
+                self.confirm();
+            }
+            if self.deciding {
+                self.commit();
+            }
+        }
+        if who == CLIENT {
+            self.client_call();
+        }
+        if self.attached(who) && self.sides[who].gate.give(self.setup.waits_seen[who]) {
+            self.header.consent[1 - who] = true;
+        }
+    }
+
+    fn client_call(&mut self) {
+        if self.client.looks() {
+            self.head(CLIENT);
+        }
+        match (self.client.state(), self.header.state) {
+            (ClientState::Accepted(accept), _) if self.client.pays(&self.setup.policy) => {
+                self.header.state = Shared::Requested(accept.token);
+                self.client.requested();
+            }
+            (ClientState::Requested(_), Shared::Attached) => self.client.answered(Answer::Attached),
+            (ClientState::Requested(_), Shared::Declined(reason)) => {
+                self.client.answered(Answer::Declined(reason));
+            }
+            (ClientState::Requested(_), Shared::Requested(_))
+                if self.client.waited(&self.setup.policy) == Some(Cancel) =>
+            {
+                self.header.state = Shared::Cancelled;
+                self.client.answered(Answer::Cancelled);
+            }
+            _ => {}
+        }
+    }
+
+    fn confirm(&mut self) {
+        let Shared::Requested(token) = self.header.state else { return };
+        match self.server.confirm(&token, self.setup.shared) {
+            Confirmed::Attach => self.deciding = true,
+            Confirmed::Decline(reason) => self.header.state = Shared::Declined(reason),
+        }
+    }
+
+    fn commit(&mut self) {
+        self.deciding = false;
+        if matches!(self.header.state, Shared::Requested(_)) {
+            self.header.state = Shared::Attached;
+            self.server.attached_now();
+        } else {
+            self.server.stop(Reason::CANCELLED);
+        }
+    }
+
+    fn send(&mut self, who: usize, bytes: &[u8]) {
+        let side = &mut self.sides[who];
+        side.sent.extend_from_slice(bytes);
+        let turn = std::mem::replace(&mut side.last_was_recv, false);
+        if who == CLIENT {
+            self.client.traffic(bytes.len() as u64, turn);
+        }
+        let (attached, consents) = (self.attached(who), self.header.consent[who]);
+        let side = &mut self.sides[who];
+        if side.tx.may_switch(attached, consents, self.setup.waits_seen[who]) {
+            let offset = self.pipes[who].written;
+            self.header.switched[who] = Some(offset);
+            side.tx.switched(offset);
+        }
+        if side.tx.in_ring() {
+            side.ring_sent += bytes.len();
+            self.header.ring[who].extend_from_slice(bytes);
+        } else if who == SERVER {
+            self.server_send(bytes);
+        } else {
+            self.pipes[who].write(bytes);
+        }
+    }
+
+    /// The server's bytes, behind its ACCEPT if that is due.
+    fn server_send(&mut self, bytes: &[u8]) {
+        let mut message = Vec::new();
+        if idle(&self.server) {
+            let written = self.pipes[SERVER].written;
+            if let FirstSend::SendAccept { client_cookie, uid } =
+                self.server.first_send(written, self.setup.peer)
+            {
+                message.extend_from_slice(&self.accept(client_cookie).emit());
+                self.server.accept_sent(TOKEN, uid, ACCEPT_LEN);
+            }
+        }
+        message.extend_from_slice(bytes);
+        self.pipes[SERVER].write(&message);
+    }
+
+    fn accept(&self, client_cookie: u64) -> LoopbackAccept {
+        LoopbackAccept {
+            gid: [0x67; 16],
+            token: TOKEN,
+            server_cookie: 1,
+            client_cookie,
+            rx_code: 3,
+            tx_code: 3,
+            layout_version: self.setup.server_layout,
+            uid: 0,
+        }
+    }
+
+    /// Takes an ACCEPT off the client's stream; `Some` if more must come before anything can be
+    /// delivered.
+    fn head(&mut self, who: usize) -> Option<Got> {
+        if who == SERVER || self.client.state() != ClientState::Virgin {
+            return None;
+        }
+        let pipe = &mut self.pipes[SERVER];
+        let rest = match (pipe.fin_arrived, self.given_up) {
+            (true, _) => Rest::Ended,
+            (false, true) => Rest::GivenUp,
+            (false, false) => Rest::MayCome,
+        };
+        match self.client.first_bytes(pipe.read, &pipe.arrived, super::COOKIE, rest) {
+            Verdict::NotYet => return Some(Got::Nothing(pipe.arrived.len())),
+            Verdict::Remove(count, accept) => {
+                pipe.take(count);
+                self.client.removed(accept);
+            }
+            Verdict::Discard(count) => {
+                pipe.take(count);
+            }
+            Verdict::Deliver => {}
+        }
+        None
+    }
+
+    /// One attempt to read at most `wanted` bytes; 0 asks whether there are any.
+    fn read(&mut self, who: usize, wanted: usize) -> Result<Got, String> {
+        let dir = 1 - who;
+        if let Some(nothing) = self.head(who) {
+            return Ok(nothing);
+        }
+        if let Some(offset) = self.header.switched[dir] {
+            let read = self.pipes[dir].read;
+            self.sides[who]
+                .rx
+                .on_peer_switched(offset, read)
+                .map_err(|reason| format!("end {who}: {reason}"))?;
+        }
+        let (from, pipe) = (self.sides[who].rx.where_to_read(), &mut self.pipes[dir]);
+        let ring = &mut self.header.ring[dir];
+        if from == ReadFrom::Ring && !ring.is_empty() {
+            let count = wanted.min(ring.len());
+            let bytes = ring.drain(..count).collect();
+            return Ok(if wanted == 0 { Got::Readable } else { Got::Bytes(bytes) });
+        }
+        let limit = match from {
+            ReadFrom::Tcp { at_most: Some(limit) } => usize::try_from(limit).unwrap(),
+            ReadFrom::Tcp { at_most: None } | ReadFrom::Ring => usize::MAX,
+        };
+        if !pipe.arrived.is_empty() {
+            if wanted == 0 {
+                return Ok(Got::Readable);
+            }
+            let bytes = pipe.take(wanted.min(limit).min(pipe.arrived.len()));
+            self.sides[who].rx.took(bytes.len() as u64);
+            return Ok(Got::Bytes(bytes));
+        }
+        Ok(if pipe.fin_arrived { Got::End } else { Got::Nothing(0) })
+    }
+
+    fn took(&mut self, who: usize, bytes: &[u8]) {
+        let side = &mut self.sides[who];
+        side.received.extend_from_slice(bytes);
+        side.last_was_recv = true;
+        if who == CLIENT {
+            self.client.traffic(bytes.len() as u64, false);
+        } else if self.server.received(self.pipes[CLIENT].read) {
+            self.server_send(&[]);
+            debug_assert!(!matches!(self.server.state(), ServerState::Idle));
+        }
+    }
+
+    fn next(&mut self, index: usize) {
+        self.threads[index].at += 1;
+        self.threads[index].got = 0;
+    }
+}
+
+/// Bytes that tell both end and place.
+fn pattern(who: usize, at: usize) -> u8 {
+    (at % 127) as u8 + who as u8 * 128
+}
