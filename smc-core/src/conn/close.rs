@@ -25,10 +25,10 @@ impl Ctx<'_> {
                 own.flags.fetch_or(flags::DONE_WRITING, Ordering::Release);
             }
         }
-        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+        let result = real();
+        if result == 0 && (how == libc::SHUT_RD || how == libc::SHUT_RDWR) {
             conn.raise(flag::RX_SHUT);
         }
-        let result = real();
         // Threads of this side that wait in a call on it; the kernel tells the epoll instances.
         if let Some(group) = self.group() {
             group.announce_own(conn, &self.process.device);

@@ -127,7 +127,7 @@ impl Epolls {
         }
         let Some(ctx) = Ctx::of(process, fd) else { return Ok(real()) };
         let mut state = instance.state.lock();
-        let known = state.reg_of(fd);
+        let known = state.reg_of(fd).or_else(|| state.find(fd, ctx.index));
         match op {
             libc::EPOLL_CTL_ADD => {
                 if known.is_some() {

@@ -123,6 +123,7 @@ impl Instance {
         // Cleared before the peers are asked to ring, asked before the look: nothing is lost.
         raw::eventfd_clear(queue.bell());
         self.arm(process, state);
+        state.take_inner(self, process);
         if state.any_ready(process) {
             raw::eventfd_ring(queue.bell());
         }

@@ -77,6 +77,8 @@ pub(super) struct State {
     turn: (usize, usize),
     /// Instances that are registered in this one.
     pub(super) nested: Vec<u32>,
+    /// Events that the kernel tells once and that were taken to see what is there.
+    stash: Vec<(u32, u64)>,
 }
 
 /// What a look at a connection found.
@@ -327,6 +329,12 @@ impl State {
         process: &Process,
         emit: &mut dyn FnMut(u32, u64) -> bool,
     ) -> bool {
+        while let Some((events, data)) = self.stash.pop() {
+            if !emit(events, data) {
+                self.stash.push((events, data));
+                return true;
+            }
+        }
         let count = self.members.len();
         if count == 0 {
             return false;
@@ -420,6 +428,33 @@ impl State {
             }
         }
         looked
+    }
+
+    /// Takes what the inner epoll has to tell of shared connections, which say for themselves what
+    /// is ready; what it tells once of others is kept for the next call.
+    pub(super) fn take_inner(&mut self, instance: &Instance, process: &Process) {
+        let mut batch = [epoll_event { events: 0, u64: 0 }; 32];
+        let Ok(got) = raw::epoll_now(instance.inner(), &mut batch) else { return };
+        for event in batch.iter().take(got) {
+            let mut told = None;
+            self.inner_event(instance, process, *event, &mut |events, data| {
+                told = Some((events, data));
+                true
+            });
+            // A level is told again.
+            let index = u32::try_from(event.u64).ok();
+            let once = index.and_then(|index| self.reg(index)).is_some_and(|reg| {
+                reg.place == Place::Inner && reg.events & (ET | ONESHOT) != 0
+            });
+            self.stash.extend(told.filter(|_| once));
+        }
+    }
+
+    /// The registration of a connection under a number that was closed meanwhile.
+    pub(super) fn find(&self, fd: c_int, conn: u32) -> Option<u32> {
+        let same = |reg: &Reg| reg.used && reg.fd == fd && reg.conn == conn;
+        let found = self.regs.iter().position(same)?;
+        u32::try_from(found).ok()
     }
 
     /// Passes one event of the inner epoll on. `emit` has room.
