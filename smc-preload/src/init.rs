@@ -79,7 +79,7 @@ unsafe extern "C" fn construct(
     NO_IO_URING.store(u8::from(!allowed), Ordering::Relaxed);
     process::entered();
     engine::start(symbols::real_calls(), &config);
-    smc_core::sys::fault::install(symbols::real::sigaction);
+    smc_core::sys::signals::install(symbols::real::sigaction);
     // SAFETY: the handlers live as long as the process; the library is never unloaded.
     unsafe {
         libc::pthread_atfork(

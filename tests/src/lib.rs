@@ -13,4 +13,7 @@
 // `libc_call!` stands in for an `unsafe` block of each case program; its text says for which calls.
 #![allow(clippy::macro_metavars_in_unsafe)]
 
+pub mod apps;
 pub mod harness;
+pub mod load;
+pub mod puppet;

@@ -15,6 +15,7 @@ use crate::shm::layout::{state, VERSION};
 use crate::sync::Ordering;
 use crate::sys::diag::{self, Endpoint};
 use crate::sys::iov::Bufs;
+use crate::sys::thread::outside;
 use crate::sys::{raw, tcp};
 use crate::transport::loopback::{group_for, Geometry};
 use crate::wire::clc::loopback::{prefix_for, LoopbackAccept, Prefix, ACCEPT_LEN};
@@ -273,7 +274,8 @@ impl Ctx<'_> {
         header.msg_iovlen = if alone { 1 } else { filled } as _;
         let flags = if alone { flags | libc::MSG_MORE } else { flags };
         // SAFETY: requires a valid message; buffers of the program may be bad: EFAULT.
-        let sent = unsafe { (self.process.real.sendmsg)(self.fd, &raw const header, flags) };
+        let sent =
+            outside(|| unsafe { (self.process.real.sendmsg)(self.fd, &raw const header, flags) });
         let Ok(sent) = usize::try_from(sent) else { return Some(sent) };
         self.finish_accept(accept, sent);
         self.offered();

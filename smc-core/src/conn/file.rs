@@ -141,7 +141,7 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     }
     if moved > 0 {
         sender.producer().publish(moved);
-        sender.producer().clear_blocked();
+        sender.unblock();
         sender.announce();
         bump(&conn.tx_ring_bytes, moved as u64);
         if let Some(page) = ctx.process.page() {

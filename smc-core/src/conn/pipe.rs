@@ -112,7 +112,7 @@ fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
         Ok(0) => Fill::Moved(0),
         Ok(n) => {
             sender.producer().publish(n);
-            sender.producer().clear_blocked();
+            sender.unblock();
             sender.announce();
             bump(&conn.tx_ring_bytes, n as u64);
             if let Some(page) = ctx.process.page() {

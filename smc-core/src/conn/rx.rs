@@ -14,6 +14,7 @@ use crate::ring::RingError;
 use crate::shm::layout::flags as line_flags;
 use crate::sync::Ordering;
 use crate::sys::iov::{output, Bufs};
+use crate::sys::thread::outside;
 use crate::sys::{clock, raw};
 use crate::transport::loopback::LoopbackRx;
 use crate::transport::Receiver;
@@ -45,9 +46,9 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
             let peek = |bytes: &mut [u8; crate::wire::clc::loopback::ACCEPT_LEN], flags| {
                 let inside = enter_rx(conn);
                 // SAFETY: requires a valid buffer: it is a local of the caller.
-                let got = unsafe {
+                let got = outside(|| unsafe {
                     (ctx.process.real.recv)(ctx.fd, bytes.as_mut_ptr().cast(), bytes.len(), flags)
-                };
+                });
                 drop(inside);
                 got
             };

@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::ring::doorbell;
 use crate::shm::layout::Line;
 use crate::sync::{pause, AtomicU32, Ordering};
-use crate::sys::thread::{keep_errno, last_errno};
+use crate::sys::thread::{self, keep_errno, last_errno, outside, Ran};
 use crate::sys::{clock, raw};
 use libc::{c_int, pollfd, timespec, timeval};
 
@@ -217,11 +217,12 @@ pub(crate) fn poll_fds(
     if let Some(page) = process.page() {
         crate::arena::bump(&page.sleeps, 1);
     }
+    thread::take_ran();
     keep_errno(|| {
         // SAFETY: requires valid arrays and a timeout or null: all are locals of the callers.
-        let got = unsafe {
+        let got = outside(|| unsafe {
             (process.real.ppoll)(fds.as_mut_ptr(), fds.len() as _, timeout, core::ptr::null())
-        };
+        });
         usize::try_from(got).map_err(|_| last_errno())
     })
 }
@@ -234,18 +235,20 @@ pub(crate) fn to_timespec(ns: u64) -> timespec {
     }
 }
 
-/// Whether a call goes on after a signal handler has run: as the kernel, not if it has a timeout,
-/// and only if the handler was installed with SA_RESTART. Which handler ran is not told, so all
-/// that are installed are looked at.
+/// Whether a call goes on after a signal handler has run: as in the kernel, not if it has a timeout,
+/// and only if the handler was installed with SA_RESTART.
 fn restarts(deadline: Deadline) -> bool {
     if deadline.0.is_some() {
         return false;
     }
-    (1..=64).filter(|signal| ![libc::SIGSEGV, libc::SIGBUS].contains(signal)).all(|signal| {
-        match raw::signal_disposition(signal) {
+    match thread::take_ran() {
+        Ran::Interrupting => false,
+        Ran::Restarting => true,
+        // A handler that was installed behind our back: all that are installed are looked at.
+        Ran::None => (1..=64).all(|signal| match raw::signal_disposition(signal) {
             // SIG_DFL and SIG_IGN.
             Some((0 | 1, _)) | None => true,
             Some((_, flags)) => flags & libc::SA_RESTART as u64 != 0,
-        }
-    })
+        }),
+    }
 }

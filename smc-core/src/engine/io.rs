@@ -9,12 +9,15 @@ use crate::process;
 use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::{store, Bufs};
-use crate::sys::{raw, thread};
+use crate::sys::raw;
+use crate::sys::thread::{self, outside, Critical};
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr, socklen_t};
 
+/// The connection of a descriptor, and the section in which no signal handler runs.
 #[inline(always)]
-fn context(fd: c_int) -> Option<Ctx<'static>> {
-    Ctx::of(process::get()?, fd)
+fn enter(fd: c_int) -> Option<(Ctx<'static>, Critical)> {
+    let ctx = Ctx::of(process::get()?, fd)?;
+    Some((ctx, Critical::enter()))
 }
 
 /// `connect`.
@@ -24,11 +27,11 @@ pub fn connect(
     _len: socklen_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    let Some(ctx) = context(fd) else { return Ok(real()) };
+    let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
     if ctx.conn.phase() == phase::FRESH {
         ctx.mark();
     }
-    let result = real();
+    let result = outside(real);
     if ctx.conn.phase() == phase::FRESH && (result == 0 || is_under_way()) {
         count_connection(ctx.process);
         ctx.conn.raise(flag::CLIENT);
@@ -50,15 +53,15 @@ fn is_under_way() -> bool {
 /// `listen`.
 pub fn listen(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
     let result = real();
-    if let (Some(ctx), 0) = (context(fd), result) {
+    if let (Some((ctx, _critical)), 0) = (enter(fd), result) {
         ctx.conn.set_phase(phase::LISTENER);
     }
     Ok(result)
 }
 /// `shutdown`.
 pub fn shutdown(fd: c_int, how: c_int, real: impl FnOnce() -> isize) -> Ret {
-    match context(fd) {
-        Some(ctx) => ctx.shutdown(how, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => ctx.shutdown(how, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -72,8 +75,8 @@ pub fn recv(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match context(fd) {
-        Some(ctx) => rx::recv(&ctx, &Bufs::One(buf.cast(), len), flags, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => rx::recv(&ctx, &Bufs::One(buf.cast(), len), flags, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -85,8 +88,8 @@ pub fn recv_vec(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match context(fd) {
-        Some(ctx) => rx::recv(&ctx, &Bufs::vector(iov, count)?, flags, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => rx::recv(&ctx, &Bufs::vector(iov, count)?, flags, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -97,12 +100,12 @@ pub fn recv_msg(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    let Some(ctx) = context(fd) else { return Ok(real()) };
+    let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
     let (bufs, mut header) = Bufs::message(msg)?;
     let mut kernel = false;
     let got = rx::recv(&ctx, &bufs, flags, || {
         kernel = true;
-        real()
+        outside(real)
     })?;
     if !kernel && got >= 0 {
         header.msg_namelen = 0;
@@ -121,8 +124,8 @@ pub fn send(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match context(fd) {
-        Some(ctx) => tx::send(&ctx, &Bufs::One(buf.cast_mut().cast(), len), flags, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => tx::send(&ctx, &Bufs::One(buf.cast_mut().cast(), len), flags, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -134,8 +137,8 @@ pub fn send_vec(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match context(fd) {
-        Some(ctx) => tx::send(&ctx, &Bufs::vector(iov, count)?, flags, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => tx::send(&ctx, &Bufs::vector(iov, count)?, flags, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -146,9 +149,9 @@ pub fn send_msg(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    let Some(ctx) = context(fd) else { return Ok(real()) };
+    let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
     let (bufs, _) = Bufs::message(msg)?;
-    tx::send(&ctx, &bufs, flags, real)
+    tx::send(&ctx, &bufs, flags, || outside(real))
 }
 /// `sendfile` to a socket of ours.
 pub fn sendfile(
@@ -158,8 +161,8 @@ pub fn sendfile(
     count: usize,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match context(out) {
-        Some(ctx) => file::sendfile(&ctx, input, offset, count, real),
+    match enter(out) {
+        Some((ctx, _critical)) => file::sendfile(&ctx, input, offset, count, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -175,12 +178,12 @@ pub fn splice(
 ) -> Ret {
     // Offsets are for files: the kernel refuses them, and anything but a pipe at the other end.
     let plain = from_offset.is_null() && to_offset.is_null();
-    match (context(from), context(to)) {
-        (Some(ctx), None) if plain && raw::is_pipe(to) => {
-            pipe::from_conn(&ctx, to, len, flags, real)
+    match (enter(from), enter(to)) {
+        (Some((ctx, _critical)), None) if plain && raw::is_pipe(to) => {
+            pipe::from_conn(&ctx, to, len, flags, || outside(real))
         }
-        (None, Some(ctx)) if plain && raw::is_pipe(from) => {
-            pipe::to_conn(&ctx, from, len, flags, real)
+        (None, Some((ctx, _critical))) if plain && raw::is_pipe(from) => {
+            pipe::to_conn(&ctx, from, len, flags, || outside(real))
         }
         _ => Ok(real()),
     }
@@ -195,8 +198,8 @@ pub fn getsockopt(
     len: *mut socklen_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match context(fd) {
-        Some(ctx) => ctx.getsockopt((level, name), value, len, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => ctx.getsockopt((level, name), value, len, real),
         None => Ok(real()),
     }
 }
@@ -209,8 +212,8 @@ pub fn setsockopt(
     len: socklen_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match context(fd) {
-        Some(ctx) => ctx.setsockopt((level, name), value, len, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => ctx.setsockopt((level, name), value, len, real),
         None => Ok(real()),
     }
 }
@@ -223,8 +226,8 @@ pub fn fcntl(fd: c_int, _cmd: c_int, _arg: usize, real: impl FnOnce() -> isize) 
 }
 /// `ioctl` on a tracked fd.
 pub fn ioctl(fd: c_int, request: c_ulong, arg: usize, real: impl FnOnce() -> isize) -> Ret {
-    match context(fd) {
-        Some(ctx) => ctx.ioctl(request, arg, real),
+    match enter(fd) {
+        Some((ctx, _critical)) => ctx.ioctl(request, arg, real),
         None => Ok(real()),
     }
 }

@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process::{self, Process};
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys::thread::Critical;
 use crate::sys::{raw, tcp};
 use libc::c_int;
 
@@ -56,6 +57,7 @@ fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
 
 /// A number that we know is closed, or taken by something new: lets go of what it was.
 fn forget(process: &Process, fd: c_int) {
+    let _critical = Critical::enter();
     let entry = fdtable::take(fd);
     match entry.kind() {
         Kind::Socket => {

@@ -7,6 +7,7 @@ use crate::poll::set::{self, Sets};
 use crate::process;
 use crate::sys::iov::{fetch, store};
 use crate::sys::raw;
+use crate::sys::thread::{outside, Critical};
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timeval};
 
 /// Whether any descriptor of a poll set is tracked.
@@ -64,6 +65,7 @@ pub fn poll(
     if count > fdtable::LIMIT as nfds_t {
         return Ok(real());
     }
+    let _critical = Critical::enter();
     set::poll_user(process, fds, count as usize, timeout.deadline()?, mask)
 }
 /// `select` and `pselect`.
@@ -82,6 +84,7 @@ pub fn select(
     if !sets.any_tracked() {
         return Ok(real());
     }
+    let _critical = Critical::enter();
     let deadline = timeout.deadline()?;
     let result = set::select(process, sets, deadline, mask);
     if let (Timeout::Val(value), Some(deadline)) = (timeout, deadline) {
@@ -104,7 +107,10 @@ pub fn epoll_ctl(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     match process::get() {
-        Some(process) => process.epolls.control(process, epfd, op, fd, event, real),
+        Some(process) => {
+            let _critical = Critical::enter();
+            process.epolls.control(process, epfd, op, fd, event, real)
+        }
         None => Ok(real()),
     }
 }
@@ -118,6 +124,7 @@ pub fn epoll_wait(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     let Some(process) = process::get() else { return Ok(real()) };
+    let _critical = Critical::enter();
     match process.epolls.of(epfd) {
         Some(instance) => crate::poll::epoll_wait(
             process,
@@ -126,8 +133,8 @@ pub fn epoll_wait(
             max,
             || timeout.deadline(),
             mask,
-            real,
+            || outside(real),
         ),
-        None => Ok(real()),
+        None => Ok(outside(real)),
     }
 }

@@ -52,6 +52,7 @@ pub fn fork_parent() {
 /// `pthread_atfork` child handler.
 pub fn fork_child() {
     let Some(process) = process::get() else { return };
+    crate::sys::signals::after_fork();
     fork_done(process);
     process.after_fork();
     process.device.control.after_fork();

@@ -1,7 +1,7 @@
 //! `epoll_wait` and its kin.
 use super::instance::{Instance, State, TAG_BELL, TAG_INNER};
 use crate::conn::wait::Deadline;
-use crate::sys::thread::last_errno;
+use crate::sys::thread::{last_errno, outside};
 use crate::engine::Ret;
 use crate::errno::Errno;
 use crate::process::Process;
@@ -110,7 +110,8 @@ pub(crate) fn wait(
         instance.waiters.fetch_add(1, Ordering::AcqRel);
         let outer = instance.outer.load(Ordering::Acquire);
         // SAFETY: requires the program's array, as it gave it to us; a bad one is EFAULT.
-        let got = unsafe { (process.real.epoll_pwait)(outer, events, max, millis, mask) };
+        let got =
+            outside(|| unsafe { (process.real.epoll_pwait)(outer, events, max, millis, mask) });
         let errno = last_errno();
         instance.waiters.fetch_sub(1, Ordering::AcqRel);
         let Ok(got) = usize::try_from(got) else { return Err(errno) };

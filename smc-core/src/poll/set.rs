@@ -2,7 +2,7 @@
 use crate::arena::{flag, phase, MODE_TCP};
 use crate::conn::switch::Inside;
 use crate::conn::wait::{to_timespec, Deadline, Spin};
-use crate::sys::thread::{keep_errno, last_errno};
+use crate::sys::thread::{keep_errno, last_errno, outside};
 use crate::conn::Ctx;
 use crate::engine::Ret;
 use crate::errno::Errno;
@@ -259,7 +259,9 @@ fn sleep(
     let got = keep_errno(|| {
         // SAFETY: requires valid arrays and a timeout or null: locals; the mask is the program's,
         // a bad one is EFAULT.
-        let got = unsafe { (process.real.ppoll)(set.as_mut_ptr(), set.len() as _, timeout, mask) };
+        let got = outside(|| unsafe {
+            (process.real.ppoll)(set.as_mut_ptr(), set.len() as _, timeout, mask)
+        });
         usize::try_from(got).map_err(|_| last_errno())
     });
     drop(wishes);

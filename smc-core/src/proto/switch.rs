@@ -50,7 +50,9 @@ pub enum RxSwitch {
     /// Reads TCP.
     #[default]
     Tcp,
-    /// The sender has switched; TCP still holds bytes from before.
+    /// The sender has switched; TCP still holds bytes from before, or they are on their way. Until
+    /// they are taken, data in the ring does not make the connection readable: whoever waits and
+    /// takes it for readiness spins.
     Drain {
         /// How many.
         remaining: u64,

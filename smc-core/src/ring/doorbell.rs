@@ -43,6 +43,25 @@ pub fn announce(conn: usize, peer: &Line, slots: &[WaitSlot], ring_bell: impl Fn
     }
 }
 
+/// Tells sleepers of this side that connection `conn` has news that the other side will not tell:
+/// those that are asleep, and nobody else. `own` is this side's line, `slots` are this side's.
+#[cold]
+pub fn announce_own(conn: usize, own: &Line, slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
+    full_fence();
+    // Relaxed: ordered by the fence, which pairs with fence S.
+    let ready = own.want_ready.load(Ordering::Relaxed);
+    let bell = own.want_bell.load(Ordering::Relaxed);
+    let conn = conn & (CONNS - 1);
+    for index in bits(ready | bell) {
+        let Some(slot) = slots.get(index) else { continue };
+        if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
+            // Release: pairs with the Acquire in take_ready. The bell comes after it.
+            slot.ready[conn >> 6].fetch_or(1 << (conn & 63), Ordering::Release);
+            ring_bell(index);
+        }
+    }
+}
+
 fn tell(conn: usize, ready: u64, bell: u64, slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
     let conn = conn & (CONNS - 1);
     let bit = 1_u64 << (conn & 63);

@@ -12,8 +12,8 @@ pub use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
-    fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8,
-    AtomicUsize, Ordering,
+    compiler_fence, fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64,
+    AtomicU8, AtomicUsize, Ordering,
 };
 
 pub use fence::{fence_after_rmw, full_fence};

@@ -9,8 +9,6 @@ pub mod copy;
 #[cfg(not(loom))]
 pub mod diag;
 #[cfg(not(loom))]
-pub mod fault;
-#[cfg(not(loom))]
 pub mod iov;
 #[cfg(not(loom))]
 pub mod mem;
@@ -20,6 +18,8 @@ pub mod raw;
 pub mod real;
 #[cfg(not(loom))]
 pub mod scm;
+#[cfg(not(loom))]
+pub mod signals;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]

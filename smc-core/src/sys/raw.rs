@@ -260,18 +260,30 @@ pub fn recvmsg(fd: c_int, message: &mut libc::msghdr, flags: c_int) -> SysResult
     sys!(Sysno::recvmsg, fd_arg(fd), message as *mut libc::msghdr as usize, flags)
 }
 
+/// Repeats a call that a signal cut short: `poll` says EINTR for a pending one even if it does not
+/// wait at all.
+fn again(call: impl Fn() -> SysResult) -> SysResult {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
 /// Which of the events are there now, for one descriptor; errors read as POLLNVAL.
 pub fn poll_now(fd: c_int, events: i16) -> i16 {
-    let mut entry = pollfd { fd, events, revents: 0 };
-    match sys!(Sysno::poll, &raw mut entry as usize, 1_usize, 0_usize) {
-        Ok(_) => entry.revents,
+    let entry = core::cell::Cell::new(pollfd { fd, events, revents: 0 });
+    match again(|| sys!(Sysno::poll, entry.as_ptr() as usize, 1_usize, 0_usize)) {
+        Ok(_) => entry.get().revents,
         Err(_) => libc::POLLNVAL,
     }
 }
 
 /// `poll` with no wait.
 pub fn poll_many(fds: &mut [pollfd]) -> SysResult {
-    sys!(Sysno::poll, fds.as_mut_ptr() as usize, fds.len(), 0_usize)
+    let (first, count) = (fds.as_mut_ptr() as usize, fds.len());
+    again(|| sys!(Sysno::poll, first, count, 0_usize))
 }
 
 /// `epoll_create1(EPOLL_CLOEXEC)`.

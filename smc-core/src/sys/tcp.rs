@@ -6,8 +6,8 @@ use libc::c_int;
 
 const SIOCINQ: u64 = 0x541b;
 const SIOCOUTQ: u64 = 0x5411;
-/// Words of `struct tcp_info` up to and with `tcpi_bytes_received`.
-const INFO: usize = 17;
+/// 64-bit words of `struct tcp_info` up to and with `tcpi_bytes_retrans` (Linux 4.19).
+const INFO: usize = 27;
 
 /// States after the peer's FIN (`net/tcp_states.h`): TIME_WAIT, CLOSE_WAIT, LAST_ACK, CLOSING.
 const AFTER_FIN: [u8; 4] = [6, 8, 9, 11];
@@ -18,29 +18,43 @@ struct Info {
     state: u8,
     acked: u64,
     received: u64,
+    /// Bytes written, from counts that the kernel took at one moment.
+    written: u64,
 }
 
 fn info(fd: c_int) -> Result<Info, Errno> {
-    // struct tcp_info: 8 bytes of small fields, 24 words, then pacing_rate, max_pacing_rate,
-    // bytes_acked, bytes_received, each of 64 bits.
+    // struct tcp_info: 8 bytes of small fields, 24 words of 32 bits, then of 64 bits pacing_rate,
+    // max_pacing_rate, bytes_acked (15), bytes_received (16); segs_out and segs_in (17),
+    // notsent_bytes and min_rtt (18), …, bytes_sent (25), bytes_retrans (26).
     let mut words = [0_u64; INFO];
-    raw::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut words)?;
-    Ok(Info { state: words[0].to_ne_bytes()[0], acked: words[15], received: words[16] })
+    let len = raw::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut words)?;
+    if len < INFO * 8 {
+        return Err(Errno(libc::ENOSYS));
+    }
+    let not_sent = words[18] & u64::from(u32::MAX);
+    Ok(Info {
+        state: words[0].to_ne_bytes()[0],
+        acked: words[15],
+        received: words[16],
+        written: words[25].wrapping_sub(words[26]).wrapping_add(not_sent),
+    })
 }
 
 /// Bytes of the program (and of ours) that were written to the socket since it was connected.
 pub fn written(fd: c_int, connecting_side: bool) -> Result<u64, Errno> {
-    let mut before = info(fd)?;
-    for _ in 0..64 {
-        let queued = raw::ioctl_int(fd, SIOCOUTQ)?;
-        let after = info(fd)?;
-        if after.acked == before.acked {
-            let syn = u64::from(connecting_side);
-            return Ok((after.acked + queued.unsigned_abs() as u64).saturating_sub(syn));
-        }
-        before = after;
+    let syn = u64::from(connecting_side);
+    let before = info(fd)?;
+    let queued = raw::ioctl_int(fd, SIOCOUTQ)?.unsigned_abs() as u64;
+    let after = info(fd)?;
+    // What is acknowledged and what is queued add up to the truth at one moment between the two
+    // looks; the kernel's own sum must lie there, or a count was off (retransmissions).
+    let low = (before.acked + queued).saturating_sub(syn);
+    let high = (after.acked + queued).saturating_sub(syn);
+    if (low..=high).contains(&after.written) && before.written == after.written {
+        Ok(after.written)
+    } else {
+        Err(Errno::AGAIN)
     }
-    Err(Errno::AGAIN)
 }
 
 /// Bytes that were read from the socket since it was connected.

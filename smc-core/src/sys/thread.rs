@@ -1,31 +1,156 @@
-//! What belongs to the calling thread: its id and the C `errno`.
+//! What belongs to the calling thread: its id, whether it is inside the engine, the C `errno`.
 use super::raw;
 use crate::errno::Errno;
-use core::cell::Cell;
+use crate::sync::{compiler_fence, AtomicU32, AtomicU64, Ordering};
+use syscalls::Sysno;
+
+/// Atomics, since a signal handler of the same thread reads and writes them.
+struct Thread {
+    tid: AtomicU32,
+    /// Nested sections in which no handler of the program may run.
+    critical: AtomicU32,
+    /// Signals that were put off, a bit each.
+    put_off: AtomicU64,
+    /// Bit 0: a handler with SA_RESTART ran; bit 1: one without.
+    ran: AtomicU32,
+}
 
 thread_local! {
-    static TID: Cell<u32> = const { Cell::new(0) };
+    static THREAD: Thread = const {
+        Thread {
+            tid: AtomicU32::new(0),
+            critical: AtomicU32::new(0),
+            put_off: AtomicU64::new(0),
+            ran: AtomicU32::new(0),
+        }
+    };
 }
 
 /// This thread's id.
 #[inline(always)]
 pub fn tid() -> u32 {
-    match TID.get() {
-        0 => first_tid(),
+    // Relaxed, here and below: only this thread, or a handler that interrupts it.
+    THREAD.with(|thread| match thread.tid.load(Ordering::Relaxed) {
+        0 => first_tid(thread),
         tid => tid,
-    }
+    })
 }
 
 #[cold]
-fn first_tid() -> u32 {
+fn first_tid(thread: &Thread) -> u32 {
     let tid = raw::gettid();
-    TID.set(tid);
+    thread.tid.store(tid, Ordering::Relaxed);
     tid
 }
 
 /// In the child of a fork: the id is another one.
 pub fn forget_tid() {
-    TID.set(0);
+    THREAD.with(|thread| thread.tid.store(0, Ordering::Relaxed));
+}
+
+/// While it exists, the program's signal handlers are put off.
+#[derive(Debug)]
+pub struct Critical(());
+
+impl Critical {
+    /// Enters; sections nest.
+    #[inline(always)]
+    pub fn enter() -> Self {
+        THREAD.with(|thread| {
+            let depth = thread.critical.load(Ordering::Relaxed);
+            thread.critical.store(depth + 1, Ordering::Relaxed);
+        });
+        compiler_fence(Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for Critical {
+    #[inline(always)]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        THREAD.with(|thread| {
+            let depth = thread.critical.load(Ordering::Relaxed).saturating_sub(1);
+            thread.critical.store(depth, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            if depth == 0 && thread.put_off.load(Ordering::Relaxed) != 0 {
+                deliver(thread);
+            }
+        });
+    }
+}
+
+/// Runs a call that may block, and may be cancelled, as if outside of the engine.
+#[inline(always)]
+pub fn outside<T>(call: impl FnOnce() -> T) -> T {
+    struct Back(u32);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            THREAD.with(|thread| thread.critical.store(self.0, Ordering::Relaxed));
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+    let back = THREAD.with(|thread| {
+        let depth = thread.critical.swap(0, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        if thread.put_off.load(Ordering::Relaxed) != 0 {
+            deliver(thread);
+        }
+        Back(depth)
+    });
+    let value = call();
+    drop(back);
+    value
+}
+
+/// Lets the signals in that were put off.
+#[cold]
+fn deliver(thread: &Thread) {
+    let signals = thread.put_off.swap(0, Ordering::Relaxed);
+    // SIG_UNBLOCK; the kernel delivers before the call returns.
+    let how = libc::SIG_UNBLOCK as usize;
+    let arguments = [how, &raw const signals as usize, 0, 8, 0, 0];
+    keep_errno(|| {
+        // SAFETY: requires a mask of 8 bytes: a local.
+        let _ = unsafe { raw::call6(Sysno::rt_sigprocmask, arguments) };
+    });
+}
+
+/// Whether a handler must wait.
+pub(super) fn is_critical() -> bool {
+    THREAD.with(|thread| thread.critical.load(Ordering::Relaxed) != 0)
+}
+
+/// Notes a signal that waits.
+pub(super) fn put_off(signal: i32) {
+    let bit = 1_u64 << (signal.unsigned_abs().saturating_sub(1) & 63);
+    THREAD.with(|thread| thread.put_off.fetch_or(bit, Ordering::Relaxed));
+}
+
+/// Notes that a handler of the program runs.
+pub(super) fn handler_ran(restarts: bool) {
+    let bit = if restarts { 1 } else { 2 };
+    THREAD.with(|thread| thread.ran.fetch_or(bit, Ordering::Relaxed));
+}
+
+/// Which handlers have run since the last call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// None that we know of.
+    None,
+    /// Only such with SA_RESTART.
+    Restarting,
+    /// One without.
+    Interrupting,
+}
+
+/// Which handlers have run since the last call of this function.
+pub fn take_ran() -> Ran {
+    match THREAD.with(|thread| thread.ran.swap(0, Ordering::Relaxed)) {
+        0 => Ran::None,
+        1 => Ran::Restarting,
+        _ => Ran::Interrupting,
+    }
 }
 
 /// The C `errno`.

@@ -305,8 +305,13 @@ impl World {
         let Phase::Waiting(wait, seen) = thread.phase else { return true };
         let pipe = &self.pipes[1 - who];
         let tcp = pipe.arrived.len() > seen || pipe.fin_arrived;
-        let ring = !self.header.ring[1 - who].is_empty();
-        tcp || (wait == Wait::RingAware && ring) || (*who == CLIENT && self.given_up)
+        let drained = self.header.switched[1 - who].is_some_and(|offset| pipe.read >= offset);
+        let ring = drained && !self.header.ring[1 - who].is_empty();
+        let gave_up = *who == CLIENT
+            && self.given_up
+            && self.client.state() == ClientState::Virgin
+            && (1..CERTAIN_LEN).contains(&pipe.arrived.len());
+        tcp || (wait == Wait::RingAware && ring) || gave_up
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::init;
 use crate::symbols::real;
 use libc::c_int;
-use smc_core::sys::fault;
+use smc_core::sys::signals;
 
 #[no_mangle]
 pub(crate) unsafe extern "C-unwind" fn sigaction(
@@ -13,7 +13,7 @@ pub(crate) unsafe extern "C-unwind" fn sigaction(
 ) -> c_int {
     if init::on() {
         // SAFETY: the program's own call with its own arguments, whose contract it keeps.
-        let done = unsafe { fault::hooked_sigaction(real::sigaction, signal, new, old) };
+        let done = unsafe { signals::hooked_sigaction(real::sigaction, signal, new, old) };
         if let Some(done) = done {
             return done;
         }
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C-unwind" fn signal(signal: c_int, handler: isize) -> 
     new.sa_flags = libc::SA_RESTART;
     let mut old = new;
     // SAFETY: both are valid.
-    match unsafe { fault::hooked_sigaction(real::sigaction, signal, &new, &mut old) } {
+    match unsafe { signals::hooked_sigaction(real::sigaction, signal, &new, &mut old) } {
         Some(0) => old.sa_sigaction.cast_signed(),
         Some(_) => libc::SIG_ERR.cast_signed(),
         // SAFETY: the program's own call.

@@ -279,6 +279,23 @@ impl Group {
         doorbell::announce(slot, peer, slots, |slot| self.ring_bell(slot, device));
     }
 
+    /// Tells sleepers of this side what the peer will not: there is room again.
+    #[cold]
+    pub(crate) fn announce_own(&self, conn: &Conn, device: &Device) {
+        let (Some((own, _)), Some(slots)) = (conn.lines(), self.own_slots()) else { return };
+        let slot = conn.slot.load(Ordering::Relaxed) as usize;
+        doorbell::announce_own(slot, own, slots, |slot| self.ring_own(slot, device));
+    }
+
+    /// Rings for a wait slot of this side.
+    fn ring_own(&self, slot: usize, device: &Device) {
+        let queue = self.queues.get(slot);
+        let index = queue.map_or(0, |queue| queue.load(Ordering::Acquire)) as usize;
+        if let Some(queue) = index.checked_sub(1).and_then(|at| device.queues.get(at)) {
+            raw::eventfd_ring(queue.bell());
+        }
+    }
+
     #[cold]
     fn ring_bell(&self, slot: usize, device: &Device) {
         if let Some(page) = device.page() {
@@ -332,11 +349,7 @@ impl Group {
                 raw::close(fd);
             }
             (Ok(Message::Kick { slot }), None) => {
-                let queue = self.queues.get(usize::from(slot));
-                let index = queue.map_or(0, |queue| queue.load(Ordering::Acquire)) as usize;
-                if let Some(queue) = index.checked_sub(1).and_then(|at| device.queues.get(at)) {
-                    raw::eventfd_ring(queue.bell());
-                }
+                self.ring_own(usize::from(slot), device);
             }
             (_, Some(fd)) => raw::close(fd),
             _ => {}

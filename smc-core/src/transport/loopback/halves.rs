@@ -42,6 +42,14 @@ impl<'a> Loopback<'a> {
         &mut self.producer
     }
 
+    /// After a write: the wish for room is taken back where there is enough.
+    #[inline(always)]
+    pub(crate) fn unblock(&mut self) {
+        if self.producer.clear_blocked() {
+            self.group.announce_own(self.conn, self.device);
+        }
+    }
+
     /// Tells the peer of what was published.
     pub(crate) fn announce(&mut self) {
         self.quiet = 0;
@@ -64,7 +72,7 @@ impl Sender for Loopback<'_> {
         self.flush();
         let (group, conn, device) = (self.group, self.conn, self.device);
         let put = self.producer.write(data, segment, || group.announce(conn, device));
-        self.producer.clear_blocked();
+        self.unblock();
         put
     }
 
@@ -72,8 +80,8 @@ impl Sender for Loopback<'_> {
     fn flush(&mut self) {
         if self.quiet > 0 {
             self.producer.commit();
-            self.producer.clear_blocked();
             self.announce();
+            self.unblock();
         }
     }
 
