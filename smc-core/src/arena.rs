@@ -7,12 +7,14 @@
 //! This file and the ring halves' users rely on one rule: what is in an `UnsafeCell` here is only
 //! touched under the lock beside it.
 mod conn;
+mod image;
 mod proc;
 
 pub use conn::{
     flag, phase, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
     MODE_RING, MODE_TCP,
 };
+pub use image::{ConnImage, Image, Moved, ProcessImage};
 pub use proc::{bump, Counters, ProcPage, REASONS};
 
 use crate::errno::Errno;
@@ -26,7 +28,7 @@ pub const NAME: &core::ffi::CStr = c"smc-stats";
 /// "SMCARENA"
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SMCARENA");
 /// Version of this layout, for the tools.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Processes of a fork family that have a page of their own.
 pub const PROCS: usize = 512;
 /// Connections of a fork family.
@@ -70,7 +72,7 @@ impl Arena {
                 let arena = Self { map, fd };
                 if let Some(head) = arena.head() {
                     head.version.store(VERSION, Ordering::Relaxed);
-                    // Release: pairs with the Acquire of a tool that opens the arena.
+                    // Release: whoever sees it sees the version.
                     head.magic.store(MAGIC, Ordering::Release);
                 }
                 Ok(arena)
@@ -79,20 +81,6 @@ impl Arena {
                 raw::close(fd);
                 Err(errno)
             }
-        }
-    }
-
-    /// Maps the arena of another process, for the tools.
-    pub fn open(fd: c_int) -> Result<Self, Errno> {
-        let map = Mapping::of(fd, LEN)?;
-        let arena = Self { map, fd };
-        let head = arena.head().ok_or(Errno::PROTO)?;
-        // Acquire: pairs with the Release in `create`.
-        let known = head.magic.load(Ordering::Acquire) == MAGIC;
-        if known && head.version.load(Ordering::Relaxed) == VERSION {
-            Ok(arena)
-        } else {
-            Err(Errno::PROTO)
         }
     }
 

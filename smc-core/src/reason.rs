@@ -8,7 +8,7 @@
 use core::fmt;
 
 /// A reason code, the kernel's where one fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Reason(pub u32);
 

@@ -49,10 +49,12 @@ pub mod flag {
     pub const IN_EPOLL: u32 = 128;
     /// Every wait for data of this side looks at the ring.
     pub const CONSENTED: u32 = 256;
-    /// This end is the client of its link group.
+    /// This end has connected; it is the client of its link group.
     pub const CLIENT: u32 = 512;
     /// The wait for space is registered: the peer tells us when it has consumed.
     pub const COUNTED: u32 = 1024;
+    /// The socket came from another program: who connected is not known.
+    pub const ADOPTED: u32 = 2048;
     /// The program's own view of the four options of the mark: bits 24 to 27.
     pub const VIEW_SHIFT: u32 = 24;
 }
@@ -124,8 +126,8 @@ pub struct Rx {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Conn {
-    used: AtomicU32,
-    owner: AtomicU32,
+    pub(super) used: AtomicU32,
+    pub(super) owner: AtomicU32,
     /// Processes that hold the socket, as far as we know.
     pub procs: AtomicU32,
     /// The descriptor under which it was first known.
@@ -148,6 +150,9 @@ pub struct Conn {
     pub full: AtomicU32,
     /// SO_RCVLOWAT.
     pub low_water: AtomicU32,
+    /// Number of the socket's inode, once the socket was there while its process forked: then the
+    /// descriptor alone does not tell which process holds it. Until then 0.
+    pub inode: AtomicU64,
     setup_lock: RawLock,
     header: AtomicUsize,
     setup: UnsafeCell<Setup>,
@@ -155,6 +160,8 @@ pub struct Conn {
     tx_lock: RawLock,
     /// `MODE_…`.
     pub tx_mode: AtomicU32,
+    /// Bytes of the ring that this side fills, once joined.
+    pub tx_size: AtomicU32,
     /// Bytes sent through the ring.
     pub tx_ring_bytes: AtomicU64,
     /// Bytes sent over TCP.
@@ -164,6 +171,8 @@ pub struct Conn {
     rx_lock: RawLock,
     /// `MODE_…`.
     pub rx_mode: AtomicU32,
+    /// Bytes of the ring that this side drains, once joined.
+    pub rx_size: AtomicU32,
     /// Bytes received from the ring.
     pub rx_ring_bytes: AtomicU64,
     /// Bytes received over TCP.
@@ -255,15 +264,17 @@ impl Conn {
             &self.group,
             &self.slot,
             &self.tx_mode,
+            &self.tx_size,
             &self.rx_mode,
             &self.full,
+            &self.rx_size,
         ];
         for word in zeroed {
             word.store(0, Ordering::Relaxed);
         }
-        for word in
-            [&self.tx_ring_bytes, &self.tx_tcp_bytes, &self.rx_ring_bytes, &self.rx_tcp_bytes]
-        {
+        let sent = [&self.tx_ring_bytes, &self.tx_tcp_bytes];
+        let received = [&self.rx_ring_bytes, &self.rx_tcp_bytes];
+        for word in sent.into_iter().chain(received).chain([&self.inode]) {
             word.store(0, Ordering::Relaxed);
         }
         self.owner.store(pid, Ordering::Relaxed);

@@ -19,7 +19,7 @@ pub struct Counters {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct ProcPage {
-    pid: AtomicU32,
+    pub(super) pid: AtomicU32,
     /// Spare.
     pub reserved: AtomicU32,
     /// TCP connections that were seen.
@@ -46,7 +46,7 @@ pub struct ProcPage {
     pub spins: AtomicU64,
     /// Looks at the kernel's events while rings were busy.
     pub kernel_checks: AtomicU64,
-    reasons: [[AtomicU32; 2]; REASONS],
+    pub(super) reasons: [[AtomicU32; 2]; REASONS],
 }
 
 impl ProcPage {

@@ -388,7 +388,6 @@ impl Ctx<'_> {
             Ok((group, slot)) => {
                 let Some(header) = group.header(slot) else { return };
                 header.reset(&token);
-                self.conn.raise(flag::CLIENT);
                 self.join(group.index(), slot);
                 setup.waited = 0;
                 self.conn.set_phase(phase::REQUESTED);
@@ -411,8 +410,13 @@ impl Ctx<'_> {
         let Some(header) = group.header(slot) else { return };
         self.conn.group.store(group_index as u32, Ordering::Relaxed);
         self.conn.slot.store(slot as u32, Ordering::Relaxed);
-        self.conn.lock_tx().ring = group.ring(slot, true).0;
-        self.conn.lock_rx().ring = group.ring(slot, false).0;
+        let (tx, tx_size) = group.ring(slot, true);
+        let (rx, rx_size) = group.ring(slot, false);
+        self.conn.lock_tx().ring = tx;
+        self.conn.lock_rx().ring = rx;
+        // For the tools.
+        self.conn.tx_size.store(tx_size as u32, Ordering::Relaxed);
+        self.conn.rx_size.store(rx_size as u32, Ordering::Relaxed);
         // SAFETY: requires a header that stays mapped while the record is in use: a group is
         // retired only when none of its connections is left.
         unsafe { self.conn.join(header) };

@@ -233,7 +233,7 @@ impl Call<'_> {
             }
             None => return Err(Errno(libc::ECONNRESET)),
         };
-        if !self.peeks() {
+        if self.done > before && !self.peeks() {
             ctx.received_ring(self.done - before);
         }
         match taken {

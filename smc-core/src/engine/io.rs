@@ -34,6 +34,7 @@ pub fn connect(
     let result = outside(real);
     if ctx.conn.phase() == phase::FRESH && (result == 0 || is_under_way()) {
         count_connection(ctx.process);
+        ctx.conn.raise(flag::CLIENT);
         if ctx.conn.has(flag::MARKED) {
             ctx.conn.reason.store(Reason::PEERNOSMC.0, Ordering::Relaxed);
             ctx.conn.set_phase(phase::VIRGIN);

@@ -32,6 +32,7 @@ fn adopt(process: &Process, fd: c_int) {
     } else if tcp::is_connected(fd) {
         if let Some(ctx) = track(process, fd) {
             count_connection(process);
+            ctx.conn.raise(flag::ADOPTED);
             ctx.conn.set_phase(phase::IDLE);
         }
     }

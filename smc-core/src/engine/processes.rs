@@ -3,6 +3,7 @@ use crate::conn::Ctx;
 use crate::fdtable;
 use crate::process::{self, Process};
 use crate::sync::Ordering;
+use crate::sys::raw;
 
 /// `pthread_atfork` prepare handler.
 pub fn fork_prepare() {
@@ -14,6 +15,10 @@ pub fn fork_prepare() {
     // Before the child exists, so that nobody attaches what two processes hold.
     for_each_conn(process, |ctx| {
         ctx.conn.procs.fetch_add(1, Ordering::AcqRel);
+        // The tools tell by it which of the processes still hold the socket.
+        if ctx.conn.inode.load(Ordering::Relaxed) == 0 {
+            ctx.conn.inode.store(raw::inode(ctx.fd), Ordering::Relaxed);
+        }
     });
 }
 

@@ -125,6 +125,13 @@ pub fn file_size(fd: c_int) -> Result<u64, Errno> {
     Ok(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
+/// Number of an open file's inode, or 0.
+pub fn inode(fd: c_int) -> u64 {
+    // SAFETY: as in `file_size`.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    sys!(Sysno::fstat, fd_arg(fd), &raw mut stat as usize).map_or(0, |_| stat.st_ino)
+}
+
 /// Whether the descriptor is a pipe.
 pub fn is_pipe(fd: c_int) -> bool {
     // SAFETY: as in `file_size`.

@@ -2,8 +2,9 @@
 use std::process::ExitCode;
 
 use smc_run::cli::Refused;
+use smc_run::documents;
 use smc_run::ss::{self, Action, Arguments};
-use smc_run::{documents, stats_reader};
+use smc_run::stats_reader::{self, Page};
 
 fn main() -> ExitCode {
     env_logger::init();
@@ -25,12 +26,23 @@ fn show(arguments: &Arguments) -> ExitCode {
     for pid in &strangers {
         eprintln!("smc-ss: {pid}: no process under smc-run that you may look into");
     }
-    let rows: Vec<_> = pages.iter().flat_map(stats_reader::rows).collect();
-    let printed =
-        documents::print(&if arguments.json { ss::json(&rows) } else { ss::table(&rows) });
+    let printed = documents::print(&text(arguments, &pages));
     if strangers.is_empty() {
         printed
     } else {
         ExitCode::FAILURE
+    }
+}
+
+fn text(arguments: &Arguments, pages: &[Page]) -> String {
+    if arguments.summary {
+        let totals = stats_reader::totals(pages);
+        return if arguments.json { ss::json(&totals) } else { ss::report(&totals) };
+    }
+    let rows = stats_reader::rows(pages);
+    if arguments.json {
+        ss::json(&rows)
+    } else {
+        ss::table(&rows)
     }
 }

@@ -1,6 +1,7 @@
 //! The command line and the output of `smc-ss`.
 mod render;
 mod row;
+mod totals;
 
 use std::ffi::OsString;
 
@@ -11,17 +12,23 @@ use crate::cli::Refused;
 
 pub use render::{json, table};
 pub use row::{Mode, Role, Row};
+pub use totals::{report, Amounts, Smc, Totals};
 
 /// Show the connections of programs that run under smc-run
 ///
 /// One row for each live connection of every process that you may look into: whether it goes
-/// through shared memory (SMCD), RDMA (SMCR) or plain TCP, and why.
+/// through shared memory (SMCD), RDMA (SMCR) or plain TCP, and why. RX and TX are bytes either way,
+/// SMC-RX and SMC-TX those of them that did not take TCP.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "smc-ss", version, disable_version_flag = true)]
 pub struct Arguments {
     /// Print an array of JSON objects
     #[arg(short, long)]
     pub json: bool,
+
+    /// Show what each process has counted since it started, not its connections
+    #[arg(short, long)]
+    pub summary: bool,
 
     /// Print version
     #[arg(short, long, action = ArgAction::Version)]

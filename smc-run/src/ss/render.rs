@@ -1,14 +1,16 @@
 //! Rows as a table for people and as JSON for programs.
+use serde::Serialize;
+
 use super::row::code;
 use super::Row;
 use crate::table;
 
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 15] = [
     "PID", "COMM", "FD", "STATE", "LOCAL", "PEER", "MODE", "REASON", "ROLE", "RCVBUF", "SNDBUF",
-    "RX", "TX",
+    "RX", "TX", "SMC-RX", "SMC-TX",
 ];
 /// Columns of numbers.
-const NUMBERS: [usize; 6] = [0, 2, 9, 10, 11, 12];
+const NUMBERS: [usize; 8] = [0, 2, 9, 10, 11, 12, 13, 14];
 
 /// A table with a header, and one line for each row.
 pub fn table(rows: &[Row]) -> String {
@@ -29,15 +31,17 @@ pub fn table(rows: &[Row]) -> String {
             size(row.sndbuf),
             row.rx_bytes.to_string(),
             row.tx_bytes.to_string(),
+            row.smc_rx_bytes.to_string(),
+            row.smc_tx_bytes.to_string(),
         ]);
     }
     table::text(&table)
 }
 
 /// An array of objects.
-pub fn json(rows: &[Row]) -> String {
-    // Rows hold strings and numbers only, which are always representable.
-    serde_json::to_string_pretty(rows).unwrap_or_default() + "\n"
+pub fn json<T: Serialize>(objects: &[T]) -> String {
+    // They hold strings and numbers only, which are always representable.
+    serde_json::to_string_pretty(objects).unwrap_or_default() + "\n"
 }
 
 fn reason(row: &Row) -> String {
@@ -49,7 +53,7 @@ fn reason(row: &Row) -> String {
 }
 
 /// A process may call itself anything; a terminal must not obey it.
-fn printable(name: &str) -> String {
+pub(super) fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
@@ -74,6 +78,8 @@ mod tests {
             sndbuf: Some(131_072),
             rx_bytes: 10,
             tx_bytes: 20,
+            smc_rx_bytes: 8,
+            smc_tx_bytes: 20,
         };
         let tcp = Row {
             comm: "a\x1b[2J".into(),
@@ -83,6 +89,8 @@ mod tests {
             role: Role::Unknown,
             rcvbuf: None,
             sndbuf: None,
+            smc_rx_bytes: 0,
+            smc_tx_bytes: 0,
             ..smcd.clone()
         };
         [smcd, tcp]
@@ -95,10 +103,10 @@ mod tests {
         assert_eq!(lines.len(), 3, "{text}");
         assert_eq!(lines[0], HEADER);
         let smcd = "4711 redis-server 8 ESTAB 127.0.0.1:6379 127.0.0.1:40000 SMCD - server 131072 \
-                    131072 10 20";
+                    131072 10 20 8 20";
         assert_eq!(lines[1].join(" "), smcd);
         let tcp = "4711 a?[2J 8 ESTAB 127.0.0.1:6379 127.0.0.1:40000 TCP 0x03010000 peer does not \
-                   run under smc-run - - - 10 20";
+                   run under smc-run - - - 10 20 0 0";
         assert_eq!(lines[2].join(" "), tcp);
         assert_eq!(table(&[]).lines().count(), 1);
     }
@@ -113,12 +121,13 @@ mod tests {
                 "local": "127.0.0.1:6379", "peer": "127.0.0.1:40000", "mode": "SMCD",
                 "reason": null, "reason_text": null, "role": "server",
                 "rcvbuf": 131_072, "sndbuf": 131_072, "rx_bytes": 10, "tx_bytes": 20,
+                "smc_rx_bytes": 8, "smc_tx_bytes": 20,
             })
         );
         assert_eq!(value[1]["reason"], "0x03010000");
         assert_eq!(value[1]["role"], "-");
         assert_eq!(value[1]["rcvbuf"], serde_json::Value::Null);
-        assert_eq!(json(&[]), "[]\n");
+        assert_eq!(json::<Row>(&[]), "[]\n");
         Ok(())
     }
 }

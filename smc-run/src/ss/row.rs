@@ -18,7 +18,7 @@ pub struct Row {
     pub peer: String,
     /// What carries it.
     pub mode: Mode,
-    /// Why it is plain TCP.
+    /// Why it is plain TCP, or why the peer was dropped.
     #[serde(serialize_with = "hexadecimal")]
     pub reason: Option<u32>,
     /// The same in words.
@@ -33,6 +33,10 @@ pub struct Row {
     pub rx_bytes: u64,
     /// Bytes that the program sent.
     pub tx_bytes: u64,
+    /// Those received that came through shared memory or RDMA.
+    pub smc_rx_bytes: u64,
+    /// Those sent that went that way.
+    pub smc_tx_bytes: u64,
 }
 
 /// What carries a connection.
@@ -66,7 +70,7 @@ pub enum Role {
     Client,
     /// It accepted.
     Server,
-    /// Not known, of a connection that was handed over.
+    /// Not known, of a connection that another program handed over.
     #[serde(rename = "-")]
     Unknown,
 }
