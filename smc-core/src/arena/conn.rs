@@ -144,6 +144,8 @@ pub struct Conn {
     pub group: AtomicU32,
     /// Slot in the link group.
     pub slot: AtomicU32,
+    /// How often this side has found the ring full.
+    pub full: AtomicU32,
     /// SO_RCVLOWAT.
     pub low_water: AtomicU32,
     setup_lock: RawLock,
@@ -254,6 +256,7 @@ impl Conn {
             &self.slot,
             &self.tx_mode,
             &self.rx_mode,
+            &self.full,
         ];
         for word in zeroed {
             word.store(0, Ordering::Relaxed);

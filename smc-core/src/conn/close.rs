@@ -29,8 +29,9 @@ impl Ctx<'_> {
             conn.raise(flag::RX_SHUT);
         }
         let result = real();
-        if result == 0 && conn.has(flag::IN_EPOLL) {
-            self.process.epolls.look_again(self);
+        // Threads of this side that wait in a call on it; the kernel tells the epoll instances.
+        if let Some(group) = self.group() {
+            group.announce_own(conn, &self.process.device);
         }
         Ok(result)
     }
@@ -51,7 +52,6 @@ impl Ctx<'_> {
         self.count();
         if joined && matches!(conn.phase(), phase::ATTACHED | phase::REQUESTED) {
             self.cancel_request();
-            self.announce();
             self.leave_slot();
         }
         conn.tx_mode.store(MODE_TCP, Ordering::Release);

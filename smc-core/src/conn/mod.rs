@@ -51,14 +51,6 @@ impl<'a> Ctx<'a> {
         self.process.device.groups.get(self.conn.group.load(Ordering::Relaxed) as usize)
     }
 
-    /// Tells the peer of news.
-    #[inline(always)]
-    pub(crate) fn announce(&self) {
-        if let Some(group) = self.group() {
-            group.announce(self.conn, &self.process.device);
-        }
-    }
-
     /// Stays on TCP for good.
     pub(crate) fn fall_back(&self, reason: Reason) {
         self.conn.reason.store(reason.0, Ordering::Relaxed);

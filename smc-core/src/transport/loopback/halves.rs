@@ -92,6 +92,8 @@ impl Sender for Loopback<'_> {
 
     fn block(&mut self) -> Result<bool, Violation> {
         let enough = self.producer.low_water();
+        // Relaxed: counts edges; who tells of them looks at the ring itself.
+        self.conn.full.fetch_add(1, Ordering::Relaxed);
         self.producer.mark_blocked();
         Ok(self.producer.space(enough)? >= enough)
     }
