@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
-use crate::sys::iov::{fetch, store, Bufs};
+use crate::sys::iov::{fetch, store};
 use crate::sys::raw;
 use libc::c_int;
 
@@ -33,7 +33,6 @@ pub(crate) fn sendfile(
 ) -> Ret {
     // The first bytes of a server carry the ACCEPT; any of a client may switch.
     if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-        // An empty send runs the handshake, then the kernel moves the file.
         ctx.before_file();
         if !ctx.switch_tx() {
             let inside = Inside::enter(&ctx.conn.tx_inside);
@@ -161,13 +160,10 @@ impl Ctx<'_> {
     pub(super) fn before_file(&self) {
         use crate::arena::phase;
         if self.conn.phase() == phase::IDLE {
-            if let Some(accept) = self.accept_message() {
-                let nothing = Bufs::Many(core::ptr::null(), 0);
-                let _ = self.send_with_accept(&accept, &nothing, libc::MSG_MORE);
-            }
-            return;
+            self.offer(libc::MSG_MORE);
+        } else {
+            self.progress();
         }
-        self.progress();
     }
 
     pub(super) fn sent_tcp_counted(&self, sent: isize) -> isize {

@@ -1,5 +1,5 @@
 //! Options and ioctls that the program must see as it left them.
-use super::establish::MARK;
+use super::mark::MARK;
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
 use crate::engine::Ret;

@@ -9,6 +9,7 @@ use super::Ctx;
 use crate::arena::{bump, flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
 use crate::errno::Errno;
+use crate::proto::ReadFrom;
 use crate::reason::Reason;
 use crate::ring::RingError;
 use crate::shm::layout::flags as line_flags;
@@ -337,18 +338,30 @@ impl Call<'_> {
 
     /// What TCP holds from before the switch.
     fn drain(&mut self) -> Result<Step, Errno> {
-        let rest = self.ctx.conn.lock_rx().drain;
+        let conn = self.ctx.conn;
+        let ReadFrom::Tcp { at_most: Some(rest) } = conn.lock_rx().switch.where_to_read() else {
+            return Ok(Step::Again);
+        };
         let before = self.done;
         let step = self.read_tcp(usize::try_from(rest).unwrap_or(usize::MAX))?;
         if !self.peeks() && self.done > before {
-            let mut rx = self.ctx.conn.lock_rx();
-            rx.drain = rx.drain.saturating_sub((self.done - before) as u64);
-            if rx.drain == 0 {
-                self.ctx.conn.rx_mode.store(MODE_RING, Ordering::Release);
-            }
+            let mut rx = conn.lock_rx();
+            rx.switch.took((self.done - before) as u64);
+            conn.publish_rx(rx.switch);
         }
-        if self.end.take().is_some_and(|end| end != FIN) {
+        let end = self.end.take();
+        if end.is_some_and(|end| end != FIN) {
             return Err(Errno(libc::ECONNRESET));
+        }
+        if end.is_some() || matches!(step, Step::Empty) {
+            if self.ctx.count_again()? == MODE_RING {
+                return Ok(Step::Again);
+            }
+            if end.is_some() {
+                // The peer said that it wrote more than it did.
+                self.ctx.fault(Reason::PROTOCOL);
+                return Err(Errno(libc::ECONNRESET));
+            }
         }
         Ok(step)
     }

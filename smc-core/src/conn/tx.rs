@@ -39,19 +39,16 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
         return Ok(ctx.sent_tcp(real()));
     }
     if conn.phase() == phase::IDLE {
-        let some = bufs.total().is_ok_and(|total| total > 0);
         if flags & KERNEL_ONLY != 0 {
             ctx.fall_back(Reason::OPTUNSUPP);
-        } else if let Some(accept) = some.then(|| ctx.accept_message()).flatten() {
-            if let Some(sent) = ctx.send_with_accept(&accept, bufs, flags) {
-                return Ok(ctx.sent_tcp(sent));
-            }
+        } else if bufs.total().is_ok_and(|total| total > 0) {
+            ctx.offer(libc::MSG_MORE);
         }
-        return Ok(ctx.sent_tcp(real()));
-    }
-    ctx.progress();
-    if flags & KERNEL_ONLY == 0 && ctx.switch_tx() {
-        return through_ring(ctx, bufs, flags, real);
+    } else {
+        ctx.progress();
+        if flags & KERNEL_ONLY == 0 && ctx.switch_tx() {
+            return through_ring(ctx, bufs, flags, real);
+        }
     }
     let inside = Inside::enter(&conn.tx_inside);
     if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
@@ -62,7 +59,6 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
     drop(inside);
     if let Ok(bytes) = usize::try_from(sent) {
         ctx.traffic(bytes, false);
-        ctx.watch_upload();
     }
     Ok(ctx.sent_tcp(sent))
 }
@@ -84,22 +80,6 @@ impl Ctx<'_> {
             page.smc_tx.add(bytes as u64);
         }
         bytes.cast_signed()
-    }
-
-    /// Client that sends much and receives nothing: an ACCEPT may have come alone.
-    fn watch_upload(&self) {
-        if self.conn.phase() != phase::VIRGIN {
-            return;
-        }
-        let sent = self.conn.tx_tcp_bytes.load(Ordering::Relaxed);
-        {
-            let mut setup = self.conn.lock_setup();
-            if sent < setup.look_at {
-                return;
-            }
-            setup.look_at = sent + (64 << 10);
-        }
-        self.look_for_accept();
     }
 
     /// The sending half of the transport.

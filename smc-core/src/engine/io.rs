@@ -1,13 +1,12 @@
 //! Connections: setting up, sending, receiving, options.
 use super::life::count_connection;
 use super::Ret;
-use crate::arena::{flag, phase};
+use crate::arena::{flag, phase, Setup};
 use crate::conn::{file, pipe, rx, tx, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process;
 use crate::reason::Reason;
-use crate::sync::Ordering;
 use crate::sys::iov::{store, Bufs};
 use crate::sys::raw;
 use crate::sys::thread::{self, outside, Critical};
@@ -35,12 +34,8 @@ pub fn connect(
     if ctx.conn.phase() == phase::FRESH && (result == 0 || is_under_way()) {
         count_connection(ctx.process);
         ctx.conn.raise(flag::CLIENT);
-        if ctx.conn.has(flag::MARKED) {
-            ctx.conn.reason.store(Reason::PEERNOSMC.0, Ordering::Relaxed);
-            ctx.conn.set_phase(phase::VIRGIN);
-        } else {
-            ctx.fall_back(Reason::MODE_OFF);
-        }
+        let plain = if ctx.conn.has(flag::MARKED) { None } else { Some(Reason::MODE_OFF) };
+        ctx.handshake(|setup| setup.connects(plain));
     }
     Ok(result)
 }
@@ -54,7 +49,7 @@ fn is_under_way() -> bool {
 pub fn listen(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
     let result = real();
     if let (Some((ctx, _critical)), 0) = (enter(fd), result) {
-        ctx.conn.set_phase(phase::LISTENER);
+        ctx.handshake(Setup::listens);
     }
     Ok(result)
 }
