@@ -5,14 +5,16 @@
 //! for ever, everything has arrived, the two ends agree (`sim::World::check`).
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "sim/all.rs"]
+mod all_ways;
 mod sim;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use sim::explore::{all, one, Summary};
+use all_ways::{all, Summary};
 use sim::Step::{Poll, RawSend, Recv, RecvEnd, Send, SendBytes, Shutdown};
-use sim::{Answering, Setup, Shared, Step, World, CLIENT, COOKIE, SERVER, UID};
+use sim::{one, Answering, Setup, Shared, Step, World, CLIENT, COOKIE, SERVER, UID};
 use smc_core::proto::{AttachPolicy, PeerMark, LONE_ACCEPT_AFTER};
 use smc_core::reason::Reason;
 use smc_core::wire::clc::loopback::ACCEPT_LEN;

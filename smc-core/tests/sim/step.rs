@@ -4,7 +4,7 @@ use smc_core::proto::{
     ServerState, Verdict, Wait,
 };
 use smc_core::reason::Reason;
-use smc_core::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
+use smc_core::wire::clc::loopback::LoopbackAccept;
 
 use super::{idle, Answering, Event, Phase, Slot, Step, World, CLIENT, SERVER, TOKEN, UID};
 
