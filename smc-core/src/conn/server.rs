@@ -15,7 +15,7 @@ use crate::sys::{raw, tcp};
 use crate::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
 use libc::c_int;
 
-/// What [`phase::IDLE`] stands for.
+/// What [`crate::arena::phase::IDLE`] stands for.
 const IDLE: ServerHandshake = ServerHandshake::new();
 /// Longest wait for room for the rest of an ACCEPT, at a time.
 const ROOM_NS: u64 = 1_000_000_000;

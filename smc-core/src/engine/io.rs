@@ -212,7 +212,7 @@ pub fn setsockopt(
         None => Ok(real()),
     }
 }
-/// `fcntl` on a tracked fd; `F_DUPFD` and `F_DUPFD_CLOEXEC` are told by [`duplicated`] as well.
+/// `fcntl` on a tracked fd; `F_DUPFD` and `F_DUPFD_CLOEXEC` are told by [`super::duplicated`] as well.
 pub fn fcntl(fd: c_int, _cmd: c_int, _arg: usize, real: impl FnOnce() -> isize) -> Ret {
     if fdtable::entry(fd) == Entry::internal() {
         return Err(Errno::BADF);
