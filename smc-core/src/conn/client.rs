@@ -69,7 +69,9 @@ impl Ctx<'_> {
     pub(crate) fn look_for_accept(&self) {
         let mut bytes = [0; ACCEPT_LEN];
         let mut rest = Rest::MayCome;
-        while let Ok(len) = raw::recv(self.fd, &mut bytes, libc::MSG_PEEK) {
+        // A look at an empty queue would take a pending error away from the program.
+        while tcp::queued_in(self.fd).is_ok_and(|queued| queued > 0) {
+            let Ok(len) = raw::recv(self.fd, &mut bytes, libc::MSG_PEEK) else { return };
             let head = self.judge(bytes.get(..len).unwrap_or(&[]), rest);
             if head == Head::Program || !self.is_ended() {
                 return;

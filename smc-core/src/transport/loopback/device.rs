@@ -48,6 +48,7 @@ impl Device {
         if let Some(page) = self.arena.enter_process(pid) {
             self.page.store(page as u32, Ordering::Relaxed);
         }
+        self.groups.after_fork();
         self.control.after_fork();
         self.queues.after_fork(keep);
     }
