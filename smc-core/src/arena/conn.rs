@@ -128,6 +128,8 @@ pub struct Conn {
     pub group: AtomicU32,
     /// Slot in the link group.
     pub slot: AtomicU32,
+    /// Bytes read at which to look for a client that asks for an ACCEPT beside the stream.
+    pub aside_at: AtomicU64,
     /// How often this side has found the ring full.
     pub full: AtomicU32,
     /// SO_RCVLOWAT.
@@ -254,7 +256,7 @@ impl Conn {
         for word in zeroed {
             word.store(0, Ordering::Relaxed);
         }
-        let sent = [&self.tx_ring_bytes, &self.tx_tcp_bytes];
+        let sent = [&self.aside_at, &self.tx_ring_bytes, &self.tx_tcp_bytes];
         let received = [&self.rx_ring_bytes, &self.rx_tcp_bytes];
         for word in sent.into_iter().chain(received).chain([&self.inode]) {
             word.store(0, Ordering::Relaxed);

@@ -7,9 +7,9 @@ use crate::proto::{Answer, AttachPolicy, ClientSocket, Rest, Verdict};
 use crate::reason::Reason;
 use crate::shm::layout::state;
 use crate::sync::Ordering;
-use crate::sys::{raw, tcp};
+use crate::sys::{raw, scm, tcp};
 use crate::transport::loopback::{group_for, Geometry};
-use crate::wire::clc::loopback::{ACCEPT_LEN, CERTAIN_LEN};
+use crate::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN, CERTAIN_LEN};
 use libc::c_int;
 
 /// Looks, a pause before each, for the rest of what begins like an ACCEPT but need not be one.
@@ -69,7 +69,9 @@ impl Ctx<'_> {
     pub(crate) fn look_for_accept(&self) {
         let mut bytes = [0; ACCEPT_LEN];
         let mut rest = Rest::MayCome;
-        while let Ok(len) = raw::recv(self.fd, &mut bytes, libc::MSG_PEEK) {
+        // A look at an empty queue would take a pending error away from the program.
+        while tcp::queued_in(self.fd).is_ok_and(|queued| queued > 0) {
+            let Ok(len) = raw::recv(self.fd, &mut bytes, libc::MSG_PEEK) else { return };
             let head = self.judge(bytes.get(..len).unwrap_or(&[]), rest);
             if head == Head::Program || !self.is_ended() {
                 return;
@@ -128,8 +130,32 @@ impl Ctx<'_> {
             setup.client.looks()
         });
         if looks {
-            self.look_for_accept();
+            self.look_aside();
         }
+    }
+
+    /// Client that only sends: asks the server for an ACCEPT beside the stream, and takes it.
+    fn look_aside(&self) {
+        let asides = &self.process.device.asides;
+        let Some(question) = asides.of(self.index) else {
+            if let Ok(Some(server)) = self.peer_socket() {
+                let _ = asides.ask(self.index, server.cookie, server.uid);
+            }
+            return;
+        };
+        let mut bytes = [0; ACCEPT_LEN];
+        let accept = match scm::recv(question, &mut bytes) {
+            Err(Errno::AGAIN) => return,
+            Ok((ACCEPT_LEN, None)) => LoopbackAccept::parse(&bytes).ok(),
+            _ => None,
+        };
+        asides.drop_of(self.index);
+        self.handshake(|setup| match accept {
+            Some(accept) if tcp::cookie(self.fd) == Ok(accept.client_cookie) => {
+                setup.client.removed(accept);
+            }
+            _ => {}
+        });
     }
 
     fn policy(&self) -> AttachPolicy {

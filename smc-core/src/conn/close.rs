@@ -50,6 +50,7 @@ impl Ctx<'_> {
             }
         }
         self.count();
+        self.process.device.asides.drop_of(self.index);
         let stop = conn.lock_setup().stop(Reason::PEER_GONE);
         match stop {
             Stop::Done => {}

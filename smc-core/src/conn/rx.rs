@@ -57,7 +57,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
                 return answer;
             }
         }
-        phase::IDLE => ctx.offer_alone(),
+        phase::IDLE => ctx.offer_aside(),
         _ => {}
     }
     ctx.progress();

@@ -17,6 +17,8 @@ use libc::c_int;
 
 /// What [`crate::arena::phase::IDLE`] stands for.
 const IDLE: ServerHandshake = ServerHandshake::new();
+/// Bytes between two looks whether a client asks for an ACCEPT beside the stream.
+const ASIDE_STEP: u64 = 256 << 10;
 /// Longest wait for room for the rest of an ACCEPT, at a time.
 const ROOM_NS: u64 = 1_000_000_000;
 
@@ -50,11 +52,32 @@ impl Ctx<'_> {
         });
     }
 
-    /// Server that reads much and sends nothing (an upload): the ACCEPT goes out alone.
-    pub(crate) fn offer_alone(&self) {
-        if IDLE.received(self.conn.rx_tcp_bytes.load(Ordering::Relaxed)) {
-            self.offer(0);
+    /// Server that reads much and sends nothing (an upload): the ACCEPT goes to the client beside
+    /// the stream, once it asks.
+    pub(crate) fn offer_aside(&self) {
+        let read = self.conn.rx_tcp_bytes.load(Ordering::Relaxed);
+        let asides = &self.process.device.asides;
+        if !IDLE.received(read) || self.conn.aside_at.load(Ordering::Relaxed) > read {
+            return;
         }
+        // A look costs a system call: once for every so many bytes.
+        self.conn.aside_at.store(read + ASIDE_STEP, Ordering::Relaxed);
+        self.handshake(|setup| {
+            let server = &mut setup.server;
+            let first = server.first_send(|| self.peer_mark(), || tcp::written(self.fd, false).ok());
+            let FirstSend::SendAccept { client_cookie, uid } = first else { return };
+            let Some(listener) = asides.of(self.index) else {
+                if let Ok(cookie) = tcp::cookie(self.fd) {
+                    let _ = asides.listen(self.index, cookie);
+                }
+                return;
+            };
+            let Ok(accept) = self.accept_message(client_cookie) else { return };
+            if asides.hand_over(listener, uid, &accept.emit()) {
+                server.accept_sent(accept.token, uid);
+                asides.drop_of(self.index);
+            }
+        });
     }
 
     fn accept_message(&self, client_cookie: u64) -> Result<LoopbackAccept, Reason> {
@@ -106,8 +129,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// The client's socket, if it is on this host and in this network namespace.
-    fn peer_socket(&self) -> Result<Option<diag::Found>, Reason> {
+    /// The peer's socket, if it is on this host and in this network namespace.
+    pub(super) fn peer_socket(&self) -> Result<Option<diag::Found>, Reason> {
         let mut own = [0; 128];
         let mut peer = [0; 128];
         let ends = raw::getsockname(self.fd, &mut own)

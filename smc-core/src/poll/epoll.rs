@@ -256,7 +256,7 @@ impl Epolls {
     /// Locks every instance, so that a fork copies none in the middle of a change.
     pub(crate) fn lock_for_fork(&self) {
         for instance in self.all.iter().map_while(|cell| cell.get()) {
-            core::mem::forget(instance.state.lock());
+            instance.state.hold();
         }
     }
 
@@ -264,7 +264,7 @@ impl Epolls {
     pub(crate) fn unlock_after_fork(&self) {
         for instance in self.all.iter().map_while(|cell| cell.get()) {
             // SAFETY: requires that this thread holds the lock: `lock_for_fork` took it.
-            unsafe { instance.state.force_unlock() };
+            unsafe { instance.state.let_go() };
         }
     }
 

@@ -10,10 +10,10 @@ use crate::fdtable;
 use crate::process::Process;
 use crate::ring::doorbell;
 use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::sys::lock::Lock;
 use crate::sys::raw;
 use crate::transport::loopback::{Group, Queue};
 use libc::c_int;
-use parking_lot::Mutex;
 
 /// Data of the bell in the program's epoll. A random word at every start would be no safer: the
 /// program's data are pointers or small numbers.
@@ -47,7 +47,7 @@ pub(crate) struct Instance {
     /// The kernel's events came first in the last call and left no room.
     pub(super) kernel_last: AtomicBool,
     pub(super) spin: Spin,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Lock<State>,
 }
 
 impl Instance {
@@ -63,7 +63,7 @@ impl Instance {
             interval: AtomicU64::new(0),
             kernel_last: AtomicBool::new(false),
             spin: Spin::new(),
-            state: Mutex::new(State::default()),
+            state: Lock::new(State::default()),
         }
     }
 

@@ -1,4 +1,5 @@
 //! SMC-D on one host: rings in memory that two processes share.
+mod aside;
 mod control;
 mod device;
 mod group;
