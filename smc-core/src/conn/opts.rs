@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::tcp;
-use crate::transport::Sender;
+use crate::transport::{Link, Receiver, Sender};
 use libc::{c_int, c_ulong, c_void, socklen_t};
 
 const FIONREAD: c_ulong = 0x541b;
@@ -94,7 +94,7 @@ impl Ctx<'_> {
                 let mut count = tcp::queued_in(self.fd).unwrap_or(0);
                 if mode == MODE_RING || mode == MODE_DRAIN {
                     let mut rx = self.conn.lock_rx();
-                    let queued = self.receiver(&mut rx).map(|mut receiver| receiver.queued());
+                    let queued = self.link().map(|link| link.receiver(&mut rx).queued());
                     count += queued.and_then(Result::ok).unwrap_or(0);
                 }
                 Self::answer(arg, count)
@@ -104,7 +104,7 @@ impl Ctx<'_> {
                     return Ok(real());
                 }
                 let mut tx = self.conn.lock_tx();
-                let unread = self.sender(&mut tx).map(|mut sender| sender.unread());
+                let unread = self.link().map(|link| link.sender(&mut tx).unread());
                 let count = unread.and_then(Result::ok).unwrap_or(0);
                 drop(tx);
                 Self::answer(arg, count + tcp::queued_out(self.fd).unwrap_or(0))

@@ -9,5 +9,5 @@ mod queue;
 pub(crate) use control::{group_for, Control};
 pub(crate) use device::Device;
 pub(crate) use group::{Geometry, Group, Groups};
-pub(crate) use halves::{Loopback, LoopbackRx};
+pub(crate) use halves::Loopback;
 pub(crate) use queue::{Queue, Queues};
