@@ -6,6 +6,8 @@
 //!
 //! # The contract
 //!
+//! `conformance` checks each line of it for every implementation.
+//!
 //! - *Stream.* Bytes arrive once, in order, and only those that were put.
 //! - *Progress.* `put` takes as much as fits and says how much: at least one byte where `room` is
 //!   not 0. It counts what it took, also where it then fails: an error means that nothing was.
@@ -27,6 +29,10 @@
 //!   peer.
 pub(crate) mod loopback;
 
+#[cfg(test)]
+pub(crate) mod conformance;
+#[cfg(test)]
+pub(crate) mod mock;
 
 use crate::arena::{Rx, Tx};
 use crate::ring::{Piece, RingError, Violation};
