@@ -188,3 +188,6 @@ impl Ctx<'_> {
         self.sent_tcp(sent)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -284,3 +284,6 @@ impl Ctx<'_> {
         self.link().is_none_or(|link| link.sender(&mut tx).block().unwrap_or(true))
     }
 }
+
+#[cfg(test)]
+mod tests;

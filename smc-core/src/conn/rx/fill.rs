@@ -82,3 +82,6 @@ impl<'c> Fill<'c> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
