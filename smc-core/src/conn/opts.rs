@@ -7,11 +7,10 @@ use crate::errno::Errno;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::tcp;
-use crate::transport::{Link, Receiver, Sender};
+use crate::transport::{Link, Receiver};
 use libc::{c_int, c_ulong, c_void, socklen_t};
 
 const FIONREAD: c_ulong = 0x541b;
-const TIOCOUTQ: c_ulong = 0x5411;
 
 impl Ctx<'_> {
     /// Number of an option of the mark, if the socket bears it.
@@ -79,7 +78,8 @@ impl Ctx<'_> {
         Ok(result)
     }
 
-    /// `ioctl`: the byte counts of the two queues.
+    /// `ioctl`: the bytes that can be received. Those in the ring count as acknowledged for SIOCOUTQ,
+    /// which is the kernel's: they are with the peer.
     pub(crate) fn ioctl(&self, request: c_ulong, arg: usize, real: impl FnOnce() -> isize) -> Ret {
         match request {
             FIONREAD => {
@@ -98,16 +98,6 @@ impl Ctx<'_> {
                     count += queued.and_then(Result::ok).unwrap_or(0);
                 }
                 Self::answer(arg, count)
-            }
-            TIOCOUTQ => {
-                if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-                    return Ok(real());
-                }
-                let mut tx = self.conn.lock_tx();
-                let unread = self.link().map(|link| link.sender(&mut tx).unread());
-                let count = unread.and_then(Result::ok).unwrap_or(0);
-                drop(tx);
-                Self::answer(arg, count + tcp::queued_out(self.fd).unwrap_or(0))
             }
             _ => Ok(real()),
         }

@@ -147,7 +147,8 @@ impl Epolls {
                 }
                 ctx.conn.raise(flag::SEEN_WAIT | flag::IN_EPOLL);
                 if ctx.conn.has(flag::CONSENTED) && state.share(instance, &ctx, index) {
-                    // A new registration tells of what is there.
+                    // A new registration tells of what is there, once.
+                    state.take_inner(instance, process);
                     state.look_at(ctx.conn, index);
                     instance.nudge(process);
                 }

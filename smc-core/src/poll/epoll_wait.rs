@@ -17,7 +17,7 @@ use libc::{c_int, epoll_event, sigset_t};
 const BATCH: usize = 32;
 /// Link groups whose news are looked at while spinning; with more of them nobody spins.
 const SPUN: usize = 8;
-/// Room for fewer events than this is few.
+/// Room for fewer events than this is few: rings and the kernel come first by turns.
 const FEW: usize = 16;
 /// Shortest and longest time between two looks at the kernel's events while rings are busy.
 const LOOK_MIN_US: u64 = 20;
@@ -92,10 +92,11 @@ fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
     }
     let mut state = instance.state.lock();
     // Where there is room for few events the two sides take turns.
-    let due = is_due(instance) && !instance.kernel_last.swap(false, Ordering::Relaxed);
-    if due && out.max < FEW {
+    let few = out.max < FEW;
+    let turn = few && !instance.kernel_last.fetch_xor(true, Ordering::Relaxed);
+    let due = !few && is_due(instance);
+    if turn {
         look_at_kernel(process, instance, &mut state, out);
-        instance.kernel_last.store(out.room() == 0, Ordering::Relaxed);
     }
     let first = out.count == 0;
     let more = out.room() > 0
@@ -228,13 +229,20 @@ fn look_at_kernel(process: &Process, instance: &Instance, state: &mut State, out
 /// Appends the kernel's events, without waiting.
 fn kernel_now(process: &Process, instance: &Instance, state: &mut State, out: &mut Out) {
     let mut batch = [epoll_event { events: 0, u64: 0 }; BATCH];
-    let room = out.room().min(BATCH);
     let outer = instance.outer.load(Ordering::Acquire);
-    let Ok(got) = raw::epoll_now(outer, &mut batch[..room]) else { return };
     // What the rings have told already must not be told twice in one call.
     let first = out.count == 0;
-    for event in batch.iter().take(got) {
-        pass(process, instance, state, out, *event);
+    let before = out.count;
+    // Once more where our own two members took all the room.
+    for _ in 0..3 {
+        let room = out.room().min(BATCH);
+        let Ok(got) = raw::epoll_now(outer, &mut batch[..room]) else { return };
+        for event in batch.iter().take(got) {
+            pass(process, instance, state, out, *event);
+        }
+        if got < room || out.count > before || room > 2 {
+            break;
+        }
     }
     if first {
         state.collect(process, &mut |events, data| out.emit(events, data));

@@ -44,7 +44,7 @@ pub(crate) struct Instance {
     pub(super) looked: AtomicU64,
     /// Ticks between two such looks.
     pub(super) interval: AtomicU64,
-    /// The kernel's events came first in the last call and left no room.
+    /// The kernel's events came first in the last call with room for few.
     pub(super) kernel_last: AtomicBool,
     pub(super) spin: Spin,
     pub(super) state: Lock<State>,
@@ -120,10 +120,18 @@ impl Instance {
         if !self.watched.load(Ordering::Acquire) {
             return;
         }
-        // Cleared before the peers are asked to ring, asked before the look: nothing is lost.
-        raw::eventfd_clear(queue.bell());
         self.arm(process, state);
         state.take_inner(self, process);
+        let rung = raw::poll_now(queue.bell(), libc::POLLIN) & libc::POLLIN != 0;
+        if !state.any_ready(process) && rung {
+            // Cleared before the peers are asked to ring again, and that before another look:
+            // nothing is lost.
+            raw::eventfd_clear(queue.bell());
+            self.arm(process, state);
+        } else if rung {
+            // It says so already; a ring more would be an edge where there is none.
+            return;
+        }
         if state.any_ready(process) {
             raw::eventfd_ring(queue.bell());
         }

@@ -238,13 +238,6 @@ impl Sender for MockTx<'_> {
         state.lanes[side].blocked = true;
         Ok(state.room(side) >= state.script.size / 4)
     }
-
-    fn unread(&mut self) -> Result<usize, Violation> {
-        let state = self.call();
-        state.looks()?;
-        let lane = &state.lanes[self.0.side];
-        Ok((lane.published - lane.freed) as usize)
-    }
 }
 
 impl MockRx<'_> {

@@ -103,8 +103,6 @@ pub(crate) trait Sender {
     fn enough(&self) -> usize;
     /// Asks to be told of room; true: there is enough already.
     fn block(&mut self) -> Result<bool, Violation>;
-    /// Bytes that the peer has not taken, or not said so.
-    fn unread(&mut self) -> Result<usize, Violation>;
 }
 
 /// The receiving half, under the lock of its direction.

@@ -37,7 +37,6 @@ pub(super) fn a_false_consumer_is_a_violation<P: Pair>(ends: &mut Ends<P>, side:
         assert_eq!(put, Err(RingError::Violation(Violation::Cons)));
         assert_eq!(sender.room(), Err(Violation::Cons));
         assert_eq!(sender.block(), Err(Violation::Cons));
-        assert_eq!(sender.unread(), Err(Violation::Cons));
         assert_eq!(sender.reserve(9).unwrap_err(), Violation::Cons);
     }
 }

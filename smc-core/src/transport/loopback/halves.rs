@@ -169,10 +169,6 @@ impl Sender for LoopbackTx<'_> {
         self.producer.mark_blocked();
         Ok(self.producer.space(enough)? >= enough)
     }
-
-    fn unread(&mut self) -> Result<usize, Violation> {
-        self.producer.used()
-    }
 }
 
 /// The receiving half.
