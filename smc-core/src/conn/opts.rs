@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::{raw, tcp};
+use crate::transport::{Link, Receiver};
 use libc::{c_int, c_ulong, c_void, socklen_t};
 
 const FIONREAD: c_ulong = 0x541b;
@@ -95,7 +96,7 @@ impl Ctx<'_> {
                 let mut count = tcp::queued_in(self.fd).unwrap_or(0);
                 if mode == MODE_RING || mode == MODE_DRAIN {
                     let mut rx = self.conn.lock_rx();
-                    let queued = self.receiver(&mut rx).map(|mut receiver| receiver.queued());
+                    let queued = self.link().map(|link| link.receiver(&mut rx).queued());
                     count += queued.and_then(Result::ok).unwrap_or(0);
                 }
                 Self::answer(arg, count)

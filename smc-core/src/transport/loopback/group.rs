@@ -358,7 +358,7 @@ impl Group {
     }
 
     /// Closes what only a living group needs.
-    fn close_fds(&self) {
+    pub(crate) fn close_fds(&self) {
         fdtable::drop_internal(self.control.swap(-1, Ordering::AcqRel));
         for bell in &self.bells {
             fdtable::drop_internal(bell.swap(-1, Ordering::AcqRel));
