@@ -6,7 +6,7 @@ use crate::engine::Ret;
 use crate::errno::Errno;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
-use crate::sys::tcp;
+use crate::sys::{raw, tcp};
 use libc::{c_int, c_ulong, c_void, socklen_t};
 
 const FIONREAD: c_ulong = 0x541b;
@@ -68,7 +68,9 @@ impl Ctx<'_> {
         }
         let result = real();
         if result == 0 && level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
-            let low = fetch(value.cast::<c_int>()).unwrap_or(1);
+            // The kernel's word: it limits what the program asks for.
+            let mut low: c_int = 1;
+            let _ = raw::getsockopt(self.fd, level, name, &mut low);
             self.conn.low_water.store(low.unsigned_abs().max(1), Ordering::Relaxed);
             if self.conn.has(flag::IN_EPOLL) && self.conn.header().is_some() {
                 self.process.epolls.look_again(self);

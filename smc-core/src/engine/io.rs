@@ -7,10 +7,13 @@ use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process;
 use crate::reason::Reason;
-use crate::sys::iov::{store, Bufs};
+use crate::sys::iov::{probe, store, Bufs};
 use crate::sys::raw;
 use crate::sys::thread::{self, outside, Critical};
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr, socklen_t};
+
+/// The longest address (`struct sockaddr_storage`).
+const ADDRESS_MAX: usize = 128;
 
 /// The connection of a descriptor, and the section in which no signal handler runs.
 #[inline(always)]
@@ -83,10 +86,13 @@ pub fn recv_vec(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match enter(fd) {
-        Some((ctx, _critical)) => rx::recv(&ctx, &Bufs::vector(iov, count)?, flags, || outside(real)),
-        None => Ok(real()),
+    let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
+    let bufs = Bufs::vector(iov, count)?;
+    // A read of nothing is answered before TCP is asked (`sock_read_iter`).
+    if bufs.total()? == 0 {
+        return Ok(0);
     }
+    rx::recv(&ctx, &bufs, flags, || outside(real))
 }
 /// `recvmsg`, and each message of `recvmmsg`.
 pub fn recv_msg(
@@ -145,7 +151,10 @@ pub fn send_msg(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
-    let (bufs, _) = Bufs::message(msg)?;
+    let (bufs, header) = Bufs::message(msg)?;
+    // The kernel copies both in before it looks at them.
+    probe(header.msg_name.cast(), (header.msg_namelen as usize).min(ADDRESS_MAX))?;
+    probe(header.msg_control.cast(), header.msg_controllen)?;
     tx::send(&ctx, &bufs, flags, || outside(real))
 }
 /// `sendfile` to a socket of ours.
