@@ -205,9 +205,9 @@ impl ClientHandshake {
         self.received_last = true;
     }
 
-    /// Whether a client that only sends should look for an ACCEPT, by [`Self::first_bytes`] with
-    /// what can be peeked without waiting: a program that never receives would not find it. True
-    /// once for every [`LONE_ACCEPT_AFTER`] bytes.
+    /// Whether a client that only sends should look for an ACCEPT beside the stream: a program that
+    /// never receives would not find it in there. If there is one, [`Self::removed`] is to be
+    /// called as for one that was. True once for every [`LONE_ACCEPT_AFTER`] bytes.
     pub fn looks(&mut self) -> bool {
         let due = self.state == ClientState::Virgin && self.bytes >= self.next_look;
         if due {

@@ -2,7 +2,8 @@
 use super::Stop;
 use crate::reason::Reason;
 
-/// A server that has read so many bytes and sent nothing sends its ACCEPT alone.
+/// A server that has read so many bytes and sent nothing offers its ACCEPT beside the stream; in the
+/// stream a client that only sends would leave it unread, and its end would reset the connection.
 pub const LONE_ACCEPT_AFTER: u64 = 64 * 1024;
 
 /// What sock_diag says about the client's socket.
@@ -39,7 +40,7 @@ pub enum ServerState {
     Plain(Reason),
 }
 
-/// What to put in front of the program's first bytes.
+/// What to put in front of the program's first bytes, or to hand over beside the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstSend {
     /// An ACCEPT for the socket with this cookie, before anybody else can send; then call
@@ -88,7 +89,7 @@ impl ServerHandshake {
         Self { state: ServerState::Plain(reason) }
     }
 
-    /// The program sends, or [`Self::received`] asks for an ACCEPT alone.
+    /// The program sends, or [`Self::received`] asks for an ACCEPT beside the stream.
     ///
     /// `peer` asks who the client is, then `written` how many bytes of the stream were written
     /// before (`None`: unknown); each only where it matters. In any state but
@@ -120,7 +121,8 @@ impl ServerHandshake {
         }
     }
 
-    /// Whether an ACCEPT should be sent alone: `total_bytes` were read and nothing was sent.
+    /// Whether an ACCEPT should be offered beside the stream: `total_bytes` were read and nothing
+    /// was sent.
     pub const fn received(&self, total_bytes: u64) -> bool {
         matches!(self.state, ServerState::Idle) && total_bytes >= LONE_ACCEPT_AFTER
     }

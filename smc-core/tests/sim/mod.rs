@@ -1,5 +1,6 @@
 //! A model of two ends, a TCP connection and a shared connection header, in which every event is
 //! one atomic step: what `handshake_sim` explores.
+mod aside;
 mod one;
 mod pipe;
 mod step;
@@ -11,6 +12,7 @@ use smc_core::proto::{
 use smc_core::reason::Reason;
 use smc_core::wire::clc::loopback::CERTAIN_LEN;
 
+use aside::Aside;
 pub(crate) use one::one;
 pub(crate) use pipe::Pipe;
 
@@ -165,6 +167,7 @@ pub(crate) struct World {
     /// Index: who sends.
     pub pipes: [Pipe; 2],
     pub header: Header,
+    pub aside: Aside,
     pub threads: Vec<Thread>,
     pub deciding: bool,
     /// Several processes hold the server's socket.
@@ -208,6 +211,7 @@ impl World {
                 switched: [None; 2],
                 ring: [Vec::new(), Vec::new()],
             },
+            aside: Aside::Closed,
             threads: threads.collect(),
             deciding: false,
             shared: setup.shared != Shared::No,

@@ -1,7 +1,7 @@
 //! What happens at an event: the part that the socket layer has, with the machines' decisions.
 use smc_core::proto::{
     Answer, Cancel, ClientSocket, ClientState, Confirmed, FirstSend, ReadFrom, Rest, RxSwitch,
-    ServerState, Verdict, Wait,
+    Verdict, Wait,
 };
 use smc_core::reason::Reason;
 use smc_core::wire::clc::loopback::LoopbackAccept;
@@ -160,7 +160,7 @@ impl World {
 
     fn client_call(&mut self) {
         if self.client.looks() {
-            self.head(CLIENT);
+            self.look_aside();
         }
         match (self.client.state(), self.header.state) {
             (ClientState::Accepted(_), _) => {
@@ -244,7 +244,7 @@ impl World {
         self.pipes[SERVER].write(&message);
     }
 
-    fn accept(&self, client_cookie: u64) -> LoopbackAccept {
+    pub(super) fn accept(&self, client_cookie: u64) -> LoopbackAccept {
         LoopbackAccept {
             gid: [0x67; 16],
             token: TOKEN,
@@ -328,8 +328,7 @@ impl World {
         if who == CLIENT {
             self.client.received(bytes.len() as u64);
         } else if self.server.received(self.pipes[CLIENT].read) {
-            self.server_send(&[]);
-            debug_assert!(!matches!(self.server.state(), ServerState::Idle));
+            self.offer_aside();
         }
     }
 
