@@ -61,6 +61,10 @@ pub mod flag {
     pub const COUNTED: u32 = 1024;
     /// The socket came from another program: who connected is not known.
     pub const ADOPTED: u32 = 2048;
+    /// This side's sending has gone back to TCP, or shall not leave it.
+    pub const TX_TCP: u32 = 1 << 14;
+    /// This side's receiving has gone back to TCP, or shall not leave it.
+    pub const RX_TCP: u32 = 1 << 15;
     /// The program's own view of the four options of the mark: bits 24 to 27.
     pub const VIEW_SHIFT: u32 = 24;
 }

@@ -3,6 +3,7 @@
 use super::Ctx;
 use crate::arena::flag;
 use crate::config::Mode;
+use crate::sync::Ordering;
 use crate::sys::raw;
 use libc::c_int;
 
@@ -35,6 +36,11 @@ impl Ctx<'_> {
             }
         }
         self.conn.raise(flag::MARKED | view << flag::VIEW_SHIFT);
+    }
+
+    /// Takes the mark off again.
+    pub(super) fn unmark_all(&self) {
+        self.unmark(self.conn.flags.load(Ordering::Acquire) >> flag::VIEW_SHIFT);
     }
 
     /// Gives the program's own values back to the socket.

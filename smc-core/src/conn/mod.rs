@@ -10,11 +10,13 @@
 //! file, pipe  sendfile and splice
 //! wait        spinning, sleeping, timeouts, EINTR
 //! ready       what poll says of it
+//! demote      back to TCP in mid-stream
 //! close       shutdown, close, what a peer's end means
 //! opts        options and ioctls that the program must see as it left them
 //! ```
 mod client;
 pub(crate) mod close;
+pub(crate) mod demote;
 mod establish;
 pub(crate) mod file;
 mod mark;

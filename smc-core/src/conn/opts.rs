@@ -4,6 +4,7 @@ use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
 use crate::errno::Errno;
+use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::{raw, tcp};
@@ -11,6 +12,10 @@ use crate::transport::{Link, Receiver};
 use libc::{c_int, c_ulong, c_void, socklen_t};
 
 const FIONREAD: c_ulong = 0x541b;
+const SIOCATMARK: c_ulong = 0x8905;
+/// Options after which only the kernel can handle the stream.
+const TCP_REPAIR: c_int = 19;
+const TCP_ULP: c_int = 31;
 
 impl Ctx<'_> {
     /// Number of an option of the mark, if the socket bears it.
@@ -67,6 +72,11 @@ impl Ctx<'_> {
             }
             return Ok(0);
         }
+        match (level, name) {
+            (libc::IPPROTO_TCP, TCP_ULP) => self.leave(Reason::KTLS),
+            (libc::IPPROTO_TCP, TCP_REPAIR) => self.leave(Reason::REPAIR),
+            _ => {}
+        }
         let result = real();
         if result == 0 && level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
             // The kernel's word: it limits what the program asks for.
@@ -100,6 +110,13 @@ impl Ctx<'_> {
                     count += queued.and_then(Result::ok).unwrap_or(0);
                 }
                 Self::answer(arg, count)
+            }
+            SIOCATMARK if self.conn.rx_mode.load(Ordering::Acquire) == MODE_RING => {
+                // The mark is in TCP, behind what the ring still holds.
+                if self.has_unread() {
+                    return Self::answer(arg, 0);
+                }
+                Ok(real())
             }
             _ => Ok(real()),
         }

@@ -18,6 +18,7 @@ impl Ctx<'_> {
     pub(crate) fn ready(&self, wanted: u32) -> u32 {
         let conn = self.conn;
         let mut events = 0;
+        self.see_leave();
         let rx_mode = self.see_switch().unwrap_or(MODE_RING);
         let tx_ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
         let link = self.link();

@@ -111,6 +111,8 @@ struct Call<'c> {
     target: usize,
     /// What TCP said of the end of the stream; final if the ring is empty afterwards.
     end: Option<Errno>,
+    /// TCP held something when it was last looked at.
+    tcp_there: bool,
 }
 
 impl<'c> Deref for Call<'c> {
@@ -142,9 +144,13 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
     let low = ctx.conn.low_water.load(Ordering::Relaxed) as usize;
     let wanted = if flags & libc::MSG_WAITALL != 0 { total } else { low.min(total) };
     let fill = Fill::new(bufs, flags, total);
-    let mut call = Call { ctx, fill, target: wanted.max(1), end: None };
+    let mut call = Call { ctx, fill, target: wanted.max(1), end: None, tcp_there: false };
     let mut deadline = None;
     loop {
+        if flags & libc::MSG_PEEK != 0 {
+            // Each look is a whole one.
+            call.restart();
+        }
         let step = match call.step() {
             Ok(step) => step,
             Err(errno) => return call.or(errno),
@@ -176,15 +182,13 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
             Ok(Woken::Timeout) => return call.or(Errno::AGAIN),
             Err(errno) => return call.or(errno),
         }
-        if flags & libc::MSG_PEEK != 0 {
-            call.restart();
-        }
     }
 }
 
 impl Call<'_> {
     #[inline]
     fn step(&mut self) -> Result<Step, Errno> {
+        self.ctx.see_leave();
         match self.ctx.see_switch()? {
             MODE_RING => self.read_ring(),
             MODE_DRAIN => self.drain(),
@@ -237,12 +241,14 @@ impl Call<'_> {
             }
             return Err(end);
         }
-        if ctx.conn.has(flag::RX_SHUT) {
-            return Ok(Step::Return);
-        }
-        if self.must_look(&mut rx) {
+        if core::mem::take(&mut self.tcp_there) {
+            // The ring was empty after TCP had been seen to hold something: nothing is overtaken.
             drop(rx);
             return self.read_tcp(usize::MAX);
+        }
+        if self.must_look(&mut rx) && raw::poll_now(ctx.fd, libc::POLLIN | libc::POLLRDHUP) != 0 {
+            self.tcp_there = true;
+            return Ok(Step::Again);
         }
         Ok(Step::Empty)
     }
@@ -254,7 +260,7 @@ impl Call<'_> {
         let over = ctx.link().is_some_and(|link| link.peer().ended());
         let now = clock::ticks();
         if over
-            || ctx.conn.has(flag::TCP_NEWS | flag::FIN)
+            || ctx.conn.has(flag::TCP_NEWS | flag::FIN | flag::RX_SHUT)
             || now.wrapping_sub(rx.looked) >= clock::us_to_ticks(LOOK_US)
         {
             rx.looked = now;

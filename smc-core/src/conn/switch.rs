@@ -56,7 +56,10 @@ impl Ctx<'_> {
     pub(crate) fn consent(&self) {
         let conn = self.conn;
         let attached = conn.phase() == phase::ATTACHED;
-        if !attached || !conn.gate().may_raise(attached, self.waits_are_seen()) {
+        if !attached
+            || conn.has(flag::RX_TCP)
+            || !conn.gate().may_raise(attached, self.waits_are_seen())
+        {
             return;
         }
         if conn.raise(flag::CONSENTED) {
@@ -92,7 +95,7 @@ impl Ctx<'_> {
         let own_waits_seen = conn.rx_mode.load(Ordering::Acquire) != MODE_TCP;
         // None of this is ever taken back, so that the lock need not be held for it.
         let may = TxSwitch::Tcp.may_switch(attached, agreed, own_waits_seen);
-        if !may || conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+        if !may || conn.has(flag::TX_SHUT | flag::PEER_GONE | flag::TX_TCP) {
             return false;
         }
         let mut tx = conn.lock_tx();

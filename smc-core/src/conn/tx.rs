@@ -24,6 +24,10 @@ static SPIN: Spin = Spin::new();
 pub(crate) fn send(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
     // Acquire: pairs with the store in `switch_tx`; looked at again under the lock.
     if ctx.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+        if flags & KERNEL_ONLY != 0 {
+            ctx.stop_sending_in_ring();
+            return over_tcp(ctx, bufs, flags, real);
+        }
         through_ring(ctx, bufs, flags, real)
     } else {
         over_tcp(ctx, bufs, flags, real)
@@ -187,6 +191,7 @@ enum Step {
 #[inline]
 fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
     let conn = ctx.conn;
+    ctx.see_leave();
     let mut tx = conn.lock_tx();
     if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
         return Step::Kernel;
@@ -232,6 +237,7 @@ fn fill<S: Sender>(
     segment: usize,
     place: &mut Place,
 ) -> Fill {
+    let start = *place;
     while place.done < total {
         let part = bufs.part(place.buffer, place.skip, total - place.done);
         let (base, len) = match part {
@@ -242,7 +248,7 @@ fn fill<S: Sender>(
             }
             Ok(part) => part,
             Err(errno) => {
-                sender.flush();
+                take_back(sender, place, start, total, segment);
                 return Fill::Failed(errno);
             }
         };
@@ -256,7 +262,7 @@ fn fill<S: Sender>(
                 }
             }
             Err(RingError::Fault(_)) => {
-                sender.flush();
+                take_back(sender, place, start, total, segment);
                 return Fill::Failed(Errno::FAULT);
             }
             Err(RingError::Violation(_)) => return Fill::Violation,
@@ -264,6 +270,23 @@ fn fill<S: Sender>(
     }
     sender.flush();
     Fill::All
+}
+
+/// After a bad buffer: of what fits in one segment nothing is sent, as the kernel drops the packet
+/// that it was filling; of more, what came before the bad buffer.
+#[cold]
+fn take_back<S: Sender>(
+    sender: &mut S,
+    place: &mut Place,
+    start: Place,
+    total: usize,
+    segment: usize,
+) {
+    if total - start.done <= segment {
+        *place = start;
+    } else {
+        sender.flush();
+    }
 }
 
 impl Ctx<'_> {

@@ -5,6 +5,7 @@ use crate::conn::Ctx;
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process::{self, Process};
+use crate::reason::Reason;
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::thread::Critical;
 use crate::sys::{raw, tcp};
@@ -34,6 +35,9 @@ fn adopt(process: &Process, fd: c_int) {
             count_connection(process);
             ctx.conn.raise(flag::ADOPTED);
             ctx.handshake(Setup::is_accepted);
+            if fd <= libc::STDERR_FILENO {
+                ctx.leave(Reason::STDIO);
+            }
         }
     }
 }
@@ -181,6 +185,13 @@ pub fn dup_onto(old: c_int, new: c_int, real: impl FnOnce() -> isize) -> Ret {
     // The old number must be open, or nothing happens to the new one.
     raw::fcntl(old, libc::F_GETFD, 0)?;
     forget(process, new);
+    if new <= libc::STDERR_FILENO {
+        // stdio may write there by means that we do not see.
+        if let Some(ctx) = Ctx::of(process, old) {
+            let _critical = Critical::enter();
+            ctx.leave(Reason::STDIO);
+        }
+    }
     let result = real();
     if result >= 0 {
         duplicated(old, new);

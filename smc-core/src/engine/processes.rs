@@ -3,7 +3,11 @@ use crate::conn::Ctx;
 use crate::fdtable;
 use crate::process::{self, Process};
 use crate::sync::Ordering;
+use crate::reason::Reason;
+use crate::sys::iov::fetch;
 use crate::sys::raw;
+use crate::sys::thread::Critical;
+use libc::{c_int, msghdr};
 
 /// `pthread_atfork` prepare handler.
 pub fn fork_prepare() {
@@ -72,5 +76,71 @@ pub fn process_exit() {
     });
     crate::summary::append(process);
 }
-/// Before an `exec…` that replaces this image.
-pub fn before_exec() {}
+/// Before an `exec…` that replaces this image: what the next one inherits goes back to TCP, with
+/// every byte where it belongs.
+pub fn before_exec() {
+    let Some(process) = process::get() else { return };
+    let _critical = Critical::enter();
+    for (fd, entry) in fdtable::all() {
+        let Some(index) = entry.as_socket() else { continue };
+        let Some(conn) = process.device.arena.conn(index) else { continue };
+        let inherited = raw::fcntl(fd, libc::F_GETFD, 0)
+            .is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0);
+        if inherited {
+            Ctx { process, index, conn, fd }.leave(Reason::EXEC);
+        }
+    }
+}
+
+/// Before a descriptor goes to another process (SCM_RIGHTS).
+fn passing(fd: c_int) {
+    let Some(process) = process::get() else { return };
+    if let Some(ctx) = Ctx::of(process, fd) {
+        let _critical = Critical::enter();
+        ctx.leave(Reason::PASSED);
+    }
+}
+
+/// The longest control data that is looked at: the kernel takes 253 descriptors.
+const CONTROL_MAX: usize = 2048;
+
+/// Whether a message to a foreign socket carries descriptors of ours; `with` gets each.
+fn each_right(msg: *const msghdr, mut with: impl FnMut(c_int)) {
+    let Ok(header) = fetch(msg) else { return };
+    let len = header.msg_controllen.min(CONTROL_MAX);
+    let mut at = 0;
+    let word = |at: usize| -> Option<c_int> {
+        fetch(header.msg_control.cast::<u8>().wrapping_add(at).cast::<c_int>()).ok()
+    };
+    // struct cmsghdr: a 64-bit length, level, type; the data follow.
+    while at + 16 <= len {
+        let (Some(size), Some(level), Some(kind)) = (word(at), word(at + 8), word(at + 12)) else {
+            return;
+        };
+        let size = size.unsigned_abs() as usize;
+        if size < 16 {
+            return;
+        }
+        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            let end = (at + size).min(len);
+            (at + 16..end.saturating_sub(3)).step_by(4).filter_map(word).for_each(&mut with);
+        }
+        at += (size + 7) & !7;
+    }
+}
+
+/// Whether a message to a foreign socket carries a connection of ours.
+#[inline]
+pub fn carries_sockets(msg: *const msghdr) -> bool {
+    if !fetch(msg).is_ok_and(|header| header.msg_controllen != 0) {
+        return false;
+    }
+    let mut ours = false;
+    each_right(msg, |fd| ours |= fdtable::entry(fd).as_socket().is_some());
+    ours
+}
+
+/// Before such a message goes out.
+pub fn pass_on(msg: *const msghdr) {
+    each_right(msg, passing);
+}

@@ -125,6 +125,13 @@ impl<'a> Consumer<'a> {
         false
     }
 
+    /// Publishes our position whatever is due: nothing more is taken.
+    pub fn publish_exactly(&mut self) {
+        self.half.published = self.half.pos;
+        // Release: pairs with the Acquire in Producer::refresh; our reads are done.
+        self.line.cons.store(self.half.pos, Ordering::Release);
+    }
+
     /// Publishes our position and looks whether the producer is blocked.
     #[inline(never)]
     fn publish_fenced(&mut self) -> bool {

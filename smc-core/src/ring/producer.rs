@@ -5,6 +5,8 @@ use super::{cursor, RingError, RingMem, Violation};
 use crate::shm::layout::{flags, Line};
 use crate::sync::{fence_after_rmw, Ordering};
 use crate::sys::copy::InBuf;
+#[cfg(not(loom))]
+use crate::sys::copy::OutBuf;
 
 /// What the producer remembers; all zero is the start. The caller's lock guards it.
 #[derive(Debug, Default)]
@@ -142,6 +144,19 @@ impl<'a> Producer<'a> {
     pub fn used(&mut self) -> Result<usize, Violation> {
         self.refresh()?;
         Ok(cursor::distance(self.half.cons, self.half.pos) as usize)
+    }
+
+    /// Copies what is published and not taken, after the first `skip` bytes of it: to be sent by
+    /// other means once the consumer has left.
+    #[cfg(not(loom))]
+    pub fn recall(&mut self, skip: usize, dst: OutBuf<'_>) -> Result<usize, RingError> {
+        let n = self.used()?.saturating_sub(skip).min(dst.len());
+        let from = self.half.cons.wrapping_add(skip as u64);
+        let [(offset, first), (_, second)] = cursor::span(from, n, self.ring.size());
+        let mut dst = dst.first(n);
+        self.ring.copy_out(offset, dst.reborrow().first(first))?;
+        self.ring.copy_out(0, dst.skip(first).first(second))?;
+        Ok(n)
     }
 
     /// The most space that a blocked producer may wait for, and what "writable" means to poll:

@@ -87,6 +87,10 @@ pub mod flags {
     pub const CLOSED: u32 = 8;
     /// This side has shut its sending direction down.
     pub const DONE_WRITING: u32 = 16;
+    /// What this side sends goes over TCP again, from where its ring ends.
+    pub const BACK_ON_TCP: u32 = 32;
+    /// This side reads the ring no more; its consumer position is final.
+    pub const LEFT: u32 = 64;
 }
 
 /// One connection of the group.

@@ -162,6 +162,12 @@ impl<'a> Link for MockLink<'a> {
     fn is_gone(self) -> bool {
         self.look(|state| state.gone[1 - self.side])
     }
+    fn say_back_on_tcp(self) {
+        self.mock.0.borrow_mut().said[self.side].back_on_tcp = true;
+    }
+    fn say_left(self) {
+        self.mock.0.borrow_mut().said[self.side].left = true;
+    }
 }
 
 impl MockTx<'_> {
@@ -238,6 +244,17 @@ impl Sender for MockTx<'_> {
         state.lanes[side].blocked = true;
         Ok(state.room(side) >= state.script.size / 4)
     }
+
+    fn recall(&mut self, skip: usize, into: OutBuf<'_>) -> Result<usize, RingError> {
+        let mut state = self.call();
+        state.copies()?;
+        let mut n = 0;
+        for byte in state.lanes[self.0.side].bytes.iter().skip(skip).take(into.len()) {
+            store(into.as_ptr().wrapping_add(n), byte).map_err(|_| Fault)?;
+            n += 1;
+        }
+        Ok(n)
+    }
 }
 
 impl MockRx<'_> {
@@ -293,6 +310,8 @@ impl Receiver for MockRx<'_> {
         lane.taken += n as u64;
         Ok(n)
     }
+
+    fn leave(&mut self) {}
 
     fn done(&mut self) {
         let (mut state, there) = self.call();

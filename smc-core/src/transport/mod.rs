@@ -68,6 +68,10 @@ pub(crate) trait Link: Copy {
     fn peer(self) -> Peer;
     /// Whether the peer can say nothing any more.
     fn is_gone(self) -> bool;
+    /// Says that this end sends nothing more here: its stream goes on elsewhere.
+    fn say_back_on_tcp(self);
+    /// Says that this end reads no more here, after [`Receiver::leave`], and tells a sleeping peer.
+    fn say_left(self);
 }
 
 /// What the peer has said of its end of a connection.
@@ -77,13 +81,17 @@ pub(crate) struct Peer {
     pub(crate) closed: bool,
     /// It has shut its sending direction down.
     pub(crate) done_writing: bool,
+    /// Its stream goes on over TCP when what it put is taken.
+    pub(crate) back_on_tcp: bool,
+    /// It reads no more here: what it has not taken is to be sent over TCP.
+    pub(crate) left: bool,
 }
 
 impl Peer {
-    /// Nothing more will come from it.
+    /// Nothing more will come from it here.
     #[inline(always)]
     pub(crate) fn ended(self) -> bool {
-        self.closed | self.done_writing
+        self.closed | self.done_writing | self.back_on_tcp
     }
 }
 
@@ -103,6 +111,8 @@ pub(crate) trait Sender {
     fn enough(&self) -> usize;
     /// Asks to be told of room; true: there is enough already.
     fn block(&mut self) -> Result<bool, Violation>;
+    /// Copies what was published and the peer has not taken, after the first `skip` bytes of it.
+    fn recall(&mut self, skip: usize, into: OutBuf<'_>) -> Result<usize, RingError>;
 }
 
 /// The receiving half, under the lock of its direction.
@@ -121,4 +131,6 @@ pub(crate) trait Receiver {
     fn discard(&mut self, n: usize) -> Result<usize, Violation>;
     /// After bytes were taken: tells a peer that waits for room, when that is due.
     fn done(&mut self);
+    /// Says exactly how far this end has read.
+    fn leave(&mut self);
 }

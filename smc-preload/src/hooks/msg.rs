@@ -10,7 +10,13 @@ const MESSAGES_MAX: c_uint = 1024;
 
 hook! {
     fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t,
-    if tracked(fd) => |real| ret(engine::send_msg(fd, msg, flags, real));
+    if tracked(fd) || engine::carries_sockets(msg) => |real| {
+        if tracked(fd) {
+            return ret(engine::send_msg(fd, msg, flags, real));
+        }
+        engine::pass_on(msg);
+        real()
+    };
 
     fn sendmmsg(fd: c_int, msgs: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int,
     if tracked(fd) => |_real| {

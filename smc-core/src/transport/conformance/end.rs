@@ -46,7 +46,7 @@ pub(super) fn what_was_sent_before_the_end_is_there<P: Pair>(ends: &mut Ends<P>,
     assert_eq!(ends.pair.link(other).peer(), Peer::default());
     let bytes = sample(0, 40);
     assert_eq!(ends.send(side, &bytes, 8), 40);
-    let done = Peer { closed: false, done_writing: true };
+    let done = Peer { done_writing: true, ..Peer::default() };
     ends.pair.say(side, done);
     assert_eq!(ends.pair.link(other).peer(), done);
     assert!(ends.pair.link(other).peer().ended());
@@ -55,7 +55,7 @@ pub(super) fn what_was_sent_before_the_end_is_there<P: Pair>(ends: &mut Ends<P>,
     assert_eq!(ends.pair.link(side).peer(), Peer::default());
     assert_eq!(ends.send(other, &bytes, 8), 40);
     assert_eq!(ends.take_all(side), bytes);
-    ends.pair.say(side, Peer { closed: true, done_writing: true });
+    ends.pair.say(side, Peer { closed: true, done_writing: true, ..Peer::default() });
     assert!(ends.pair.link(other).peer().closed);
     assert!(!ends.pair.link(other).is_gone());
 }

@@ -137,7 +137,7 @@ impl Pair for LoopbackPair {
         };
     }
 
-    fn say(&self, side: usize, Peer { closed, done_writing }: Peer) {
+    fn say(&self, side: usize, Peer { closed, done_writing, .. }: Peer) {
         let closed = if closed { flags::CLOSED } else { 0 };
         let done = if done_writing { flags::DONE_WRITING } else { 0 };
         self.lines(side).0.flags.fetch_or(closed | done, Ordering::Release);

@@ -84,10 +84,25 @@ impl<'a> Link for Loopback<'a> {
     fn peer(self) -> Peer {
         // Acquire: pairs with the Release of the peer's close; what it sent before is seen.
         let flags = self.peer.flags.load(Ordering::Acquire);
-        Peer { closed: flags & flags::CLOSED != 0, done_writing: flags & flags::DONE_WRITING != 0 }
+        Peer {
+            closed: flags & flags::CLOSED != 0,
+            done_writing: flags & flags::DONE_WRITING != 0,
+            back_on_tcp: flags & flags::BACK_ON_TCP != 0,
+            left: flags & flags::LEFT != 0,
+        }
     }
     fn is_gone(self) -> bool {
         self.group.is_dead()
+    }
+    fn say_back_on_tcp(self) {
+        // Release: pairs with the Acquire in `peer`; all that was published is seen.
+        self.own.flags.fetch_or(flags::BACK_ON_TCP, Ordering::Release);
+        self.announce();
+    }
+    fn say_left(self) {
+        // Release: pairs with the Acquire in `peer`; so is the consumer position.
+        self.own.flags.fetch_or(flags::LEFT, Ordering::Release);
+        self.announce();
     }
 }
 
@@ -169,6 +184,10 @@ impl Sender for LoopbackTx<'_> {
         self.producer.mark_blocked();
         Ok(self.producer.space(enough)? >= enough)
     }
+
+    fn recall(&mut self, skip: usize, into: OutBuf<'_>) -> Result<usize, RingError> {
+        self.producer.recall(skip, into)
+    }
 }
 
 /// The receiving half.
@@ -205,5 +224,8 @@ impl Receiver for LoopbackRx<'_> {
         if self.consumer.publish_cons() {
             self.link.announce();
         }
+    }
+    fn leave(&mut self) {
+        self.consumer.publish_exactly();
     }
 }

@@ -1,0 +1,136 @@
+//! Back to TCP in mid-stream.
+//!
+//! *Sending*: this side says that its ring ends where it is filled to and goes on over TCP; the
+//! reader drains the ring, then reads TCP. *Receiving*: this side says how far it has read the ring;
+//! the peer sends what lies behind that once more, over TCP, and goes on there. Neither waits for
+//! the other, so a process may do both and be replaced by another program at once.
+use super::Ctx;
+use crate::arena::{flag, phase, MODE_RING, MODE_TCP};
+use crate::errno::Errno;
+use crate::proto::Stop;
+use crate::reason::Reason;
+use crate::sync::Ordering;
+use crate::sys::iov::output;
+use crate::sys::raw;
+use crate::transport::{Link, Receiver, Sender};
+
+/// Bytes that go back to TCP at a time.
+const CHUNK: usize = 16 << 10;
+/// Longest wait for room in the TCP socket, at a time, and how often.
+const ROOM_NS: u64 = 100_000_000;
+const WAITS: u32 = 300;
+/// For a server that has asked whether this client takes an ACCEPT, and sends it.
+const GRACE_NS: u64 = 1_000_000;
+
+impl Ctx<'_> {
+    /// Hands the connection to somebody who knows nothing of rings.
+    pub(crate) fn leave(&self, reason: Reason) {
+        if self.conn.phase() == phase::VIRGIN && self.conn.has(flag::MARKED) {
+            self.forget_mark();
+        }
+        if self.conn.phase() != phase::ATTACHED {
+            self.withdraw(reason);
+            return;
+        }
+        self.stop_sending_in_ring();
+        self.stop_reading_the_ring();
+        self.conn.reason.store(reason.0, Ordering::Relaxed);
+    }
+
+    /// A client that has read nothing yet: no ACCEPT will be taken out for it any more.
+    fn forget_mark(&self) {
+        self.look_for_accept();
+        self.unmark_all();
+        if self.conn.tx_tcp_bytes.load(Ordering::Relaxed) > 0 {
+            super::wait::poll_fds(self.process, &mut [], Some(GRACE_NS)).ok();
+        }
+        self.look_for_accept();
+    }
+
+    /// From now on what this side sends goes over TCP.
+    pub(crate) fn stop_sending_in_ring(&self) {
+        let conn = self.conn;
+        let _tx = conn.lock_tx();
+        conn.raise(flag::TX_TCP);
+        if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            if let Some(link) = self.link() {
+                link.say_back_on_tcp();
+            }
+            conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        }
+    }
+
+    fn stop_reading_the_ring(&self) {
+        let conn = self.conn;
+        let mut rx = conn.lock_rx();
+        conn.raise(flag::RX_TCP);
+        if !conn.has(flag::CONSENTED) {
+            return;
+        }
+        if let Some(link) = self.link() {
+            link.receiver(&mut rx).leave();
+            link.say_left();
+        }
+        conn.rx_mode.store(MODE_TCP, Ordering::Release);
+        conn.lower(flag::CONSENTED);
+    }
+
+    /// The handshake ends, wherever it stood.
+    fn withdraw(&self, reason: Reason) {
+        match self.handshake(|setup| setup.stop(reason)) {
+            Stop::Done => {}
+            Stop::Cancel | Stop::Leave => {
+                self.cancel_request();
+                self.leave_slot();
+            }
+        }
+    }
+
+    /// The peer reads the ring no more: what it has not read goes over TCP, and the rest too.
+    #[cold]
+    pub(crate) fn honour_leave(&self) {
+        let conn = self.conn;
+        let mut tx = conn.lock_tx();
+        conn.raise(flag::TX_TCP);
+        if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+            return;
+        }
+        let Some(link) = self.link() else { return };
+        let mut buffer = [0_u8; CHUNK];
+        let mut done = 0;
+        let mut waits = 0;
+        loop {
+            let room = output(buffer.as_mut_ptr(), CHUNK);
+            let Ok(n) = link.sender(&mut tx).recall(done, room) else {
+                drop(tx);
+                self.fault(Reason::PROTOCOL);
+                return;
+            };
+            if n == 0 {
+                break;
+            }
+            match raw::send_user(self.fd, buffer.as_ptr(), n, 0) {
+                Ok(sent) => done += sent,
+                Err(Errno::AGAIN) if waits < WAITS => {
+                    let events = libc::POLLOUT;
+                    let mut fds = [libc::pollfd { fd: self.fd, events, revents: 0 }];
+                    super::wait::poll_fds(self.process, &mut fds, Some(ROOM_NS)).ok();
+                    waits += 1;
+                }
+                // Nobody reads it.
+                Err(_) => break,
+            }
+        }
+        link.say_back_on_tcp();
+        conn.tx_mode.store(MODE_TCP, Ordering::Release);
+    }
+
+    /// Honours it if the peer has said so.
+    #[inline(always)]
+    pub(crate) fn see_leave(&self) {
+        let left = self.link().is_some_and(|link| link.peer().left);
+        if left && self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            self.honour_leave();
+        }
+    }
+}
