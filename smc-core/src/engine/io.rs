@@ -109,7 +109,9 @@ pub fn recv_msg(
         outside(real)
     })?;
     if !kernel && got >= 0 {
-        header.msg_namelen = 0;
+        if !header.msg_name.is_null() {
+            header.msg_namelen = 0;
+        }
         header.msg_controllen = 0;
         header.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
         store(msg, &header)?;
@@ -153,7 +155,9 @@ pub fn send_msg(
     let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
     let (bufs, header) = Bufs::message(msg)?;
     // The kernel copies both in before it looks at them.
-    probe(header.msg_name.cast(), (header.msg_namelen as usize).min(ADDRESS_MAX))?;
+    if !header.msg_name.is_null() {
+        probe(header.msg_name.cast(), (header.msg_namelen as usize).min(ADDRESS_MAX))?;
+    }
     probe(header.msg_control.cast(), header.msg_controllen)?;
     tx::send(&ctx, &bufs, flags, || outside(real))
 }

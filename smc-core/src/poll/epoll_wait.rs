@@ -100,7 +100,7 @@ fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
     }
     let first = out.count == 0;
     let more = out.room() > 0
-        && state.collect(process, &mut |events, data| out.emit(events, data));
+        && state.collect(instance, process, &mut |events, data| out.emit(events, data));
     if first && out.count > 0 && due {
         look_at_kernel(process, instance, &mut state, out);
     }
@@ -119,7 +119,7 @@ fn arm_and_gather(process: &Process, instance: &Instance, out: &mut Out) -> bool
     settle_nested(process, instance);
     let mut state = instance.state.lock();
     instance.arm(process, &state);
-    state.collect(process, &mut |events, data| out.emit(events, data));
+    state.collect(instance, process, &mut |events, data| out.emit(events, data));
     out.count > 0
 }
 
@@ -155,7 +155,7 @@ fn sleep(
     let Ok(got) = usize::try_from(got) else { return Err(errno) };
     let mut state = instance.state.lock();
     translate(process, instance, &mut state, out, got);
-    state.collect(process, &mut |events, data| out.emit(events, data));
+    state.collect(instance, process, &mut |events, data| out.emit(events, data));
     instance.settle(process, &mut state);
     Ok(got)
 }
@@ -245,7 +245,7 @@ fn kernel_now(process: &Process, instance: &Instance, state: &mut State, out: &m
         }
     }
     if first {
-        state.collect(process, &mut |events, data| out.emit(events, data));
+        state.collect(instance, process, &mut |events, data| out.emit(events, data));
     }
 }
 

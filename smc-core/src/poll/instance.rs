@@ -123,7 +123,7 @@ impl Instance {
         self.arm(process, state);
         state.take_inner(self, process);
         let rung = raw::poll_now(queue.bell(), libc::POLLIN) & libc::POLLIN != 0;
-        if !state.any_ready(process) && rung {
+        if !state.any_ready(self, process) && rung {
             // Cleared before the peers are asked to ring again, and that before another look:
             // nothing is lost.
             raw::eventfd_clear(queue.bell());
@@ -132,7 +132,7 @@ impl Instance {
             // It says so already; a ring more would be an edge where there is none.
             return;
         }
-        if state.any_ready(process) {
+        if state.any_ready(self, process) {
             raw::eventfd_ring(queue.bell());
         }
     }

@@ -16,6 +16,8 @@ const SHARED_EVENTS: u32 =
 
 const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;
 const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+/// Flags of a connection of whose change the kernel tells as well.
+const ENDS: u32 = flag::TCP_NEWS | flag::FIN | flag::PEER_GONE | flag::TX_SHUT | flag::RX_SHUT;
 const ET: u32 = libc::EPOLLET as u32;
 const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
@@ -311,10 +313,10 @@ impl State {
     }
 
     /// Whether anything is ready, without telling of it.
-    pub(super) fn any_ready(&mut self, process: &Process) -> bool {
+    pub(super) fn any_ready(&mut self, instance: &Instance, process: &Process) -> bool {
         let mut found = false;
         let turn = self.turn;
-        self.collect(process, &mut |_, _| {
+        self.collect(instance, process, &mut |_, _| {
             found = true;
             false
         });
@@ -326,6 +328,7 @@ impl State {
     /// the event. True: something may be left.
     pub(super) fn collect(
         &mut self,
+        instance: &Instance,
         process: &Process,
         emit: &mut dyn FnMut(u32, u64) -> bool,
     ) -> bool {
@@ -356,7 +359,7 @@ impl State {
                 _ if step == count => 0..from,
                 _ => 0..CONNS,
             };
-            if self.collect_member(process, at, range, emit) {
+            if self.collect_member((instance, process), at, range, emit) {
                 return true;
             }
         }
@@ -365,7 +368,7 @@ impl State {
 
     fn collect_member(
         &mut self,
-        process: &Process,
+        (instance, process): (&Instance, &Process),
         at: usize,
         range: core::ops::Range<usize>,
         emit: &mut dyn FnMut(u32, u64) -> bool,
@@ -380,7 +383,7 @@ impl State {
                     continue;
                 }
                 let Some(group) = self.members[at].living(process) else { return false };
-                match self.look(process, at, group, slot, emit) {
+                match self.look((instance, process), at, group, slot, emit) {
                     Looked::NoRoom => {
                         self.turn = (at, slot);
                         return true;
@@ -400,7 +403,7 @@ impl State {
     /// Looks at one connection.
     fn look(
         &mut self,
-        process: &Process,
+        (instance, process): (&Instance, &Process),
         at: usize,
         group: &Group,
         slot: usize,
@@ -410,16 +413,23 @@ impl State {
         let mut next = self.members[at].regs[slot];
         let Some(index) = group.conn_at(slot) else { return looked };
         let Some(conn) = process.device.arena.conn(index) else { return looked };
-        while let Some(reg) = next.and_then(|index| self.reg(index)) {
+        while let Some(this) = next {
+            let Some(reg) = self.reg(this) else { break };
             next = reg.next;
             if reg.conn != index || reg.fired {
                 continue;
             }
             let ctx = Ctx { process, index, conn, fd: reg.fd };
             let Some(events) = reg.news(&ctx) else { continue };
-            if !emit(events, reg.data) {
+            let (data, edge) = (reg.data, reg.events & ET != 0);
+            if edge && conn.has(ENDS) {
+                // What the kernel has to tell of the same change is told with this.
+                self.take_inner(instance, process);
+            }
+            if !emit(events, data) {
                 return Looked::NoRoom;
             }
+            let Some(reg) = self.reg(this) else { continue };
             reg.told(conn, events);
             if reg.events & ONESHOT == 0 && reg.events & ET == 0 {
                 looked = Looked::Stays;

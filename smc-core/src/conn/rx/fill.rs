@@ -47,37 +47,61 @@ impl<'c> Fill<'c> {
         if self.flags & libc::MSG_TRUNC != 0 {
             let wanted = self.total - self.done;
             self.done += if self.peeks() {
-                receiver.ready()?.min(wanted)
+                receiver.queued()?.min(wanted)
             } else {
                 receiver.discard(wanted)?
             };
             return Ok(());
         }
+        if self.bufs.count() > 1 || self.peeks() {
+            return self.take_many(receiver);
+        }
+        let Ok((base, len)) = self.bufs.part(0, self.done, self.total - self.done) else {
+            return Err(RingError::Fault(Fault));
+        };
+        match receiver.take(output(base, len)) {
+            Ok(n) => self.done += n,
+            Err(_) if self.done > 0 => {}
+            Err(error) => return Err(error),
+        }
+        self.skip = self.done;
+        Ok(())
+    }
+
+    /// Into several buffers, or only to look: with a bad one among them nothing is taken, as the
+    /// kernel leaves the packet where it is.
+    fn take_many<R: Receiver>(&mut self, receiver: &mut R) -> Result<(), RingError> {
+        let start = (self.done, self.buffer, self.skip);
+        let mut copied = 0;
         while self.done < self.total {
-            let Ok((base, len)) = self.bufs.part(self.buffer, self.skip, self.total - self.done)
-            else {
-                return Err(RingError::Fault(Fault));
-            };
-            if len == 0 {
+            let part = self.bufs.part(self.buffer, self.skip, self.total - self.done);
+            if let Ok((_, 0)) = part {
                 self.buffer += 1;
                 self.skip = 0;
                 continue;
             }
-            let n = if self.peeks() {
-                receiver.peek(output(base, len), self.done)
-            } else {
-                receiver.take(output(base, len))
+            let behind = if self.peeks() { self.done } else { copied };
+            let n = match part {
+                Ok((base, len)) => receiver.peek(output(base, len), behind).map(|n| (n, n < len)),
+                Err(_) => Err(RingError::Fault(Fault)),
             };
-            let n = match n {
-                Ok(n) => n,
-                Err(_) if self.done > 0 => return Ok(()),
-                Err(error) => return Err(error),
-            };
-            self.done += n;
-            self.skip += n;
-            if n < len {
-                return Ok(());
+            match n {
+                Ok((n, last)) => {
+                    copied += n;
+                    self.done += n;
+                    self.skip += n;
+                    if last {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    (self.done, self.buffer, self.skip) = start;
+                    return if self.done > 0 { Ok(()) } else { Err(error) };
+                }
             }
+        }
+        if copied > 0 && !self.peeks() {
+            receiver.discard(copied)?;
         }
         Ok(())
     }
