@@ -6,7 +6,7 @@
 mod sim;
 
 use libfuzzer_sys::fuzz_target;
-use sim::{one, Answering, Setup, Step, World, CLIENT, SERVER};
+use sim::{one, Answering, Setup, Shared, Step, World, CLIENT, SERVER};
 use smc_core::proto::{AttachPolicy, PeerMark};
 
 fn setup(bits: u8, after: u8, patience: u8) -> Setup {
@@ -19,7 +19,11 @@ fn setup(bits: u8, after: u8, patience: u8) -> Setup {
         },
         peer: if on(1) && on(2) { PeerMark::Unmarked } else { Setup::default().peer },
         waits_seen: [!(on(3) && on(4)), !(on(3) && on(5))],
-        shared: on(1) && on(6),
+        shared: match (on(1) && on(6), on(3)) {
+            (false, _) => Shared::No,
+            (true, false) => Shared::AtFirst,
+            (true, true) => Shared::Always,
+        },
         answering: match (on(7), on(5)) {
             (true, true) => Answering::Never,
             (true, false) => Answering::OnCalls,

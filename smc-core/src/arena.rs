@@ -106,8 +106,8 @@ impl Arena {
         if index >= CONNS {
             return None;
         }
-        // SAFETY: requires that any bytes are valid for a record: its fields are atomics and
-        // plain integers behind locks.
+        // SAFETY: requires that any bytes are valid for a record: its fields are atomics, and what
+        // is behind its locks is written before anybody who has claimed it reads it.
         unsafe { self.map.view(CONN_OFFSET + index * core::mem::size_of::<Conn>()) }
     }
 

@@ -4,12 +4,12 @@ use crate::config::Config;
 use crate::fdtable;
 use crate::poll::Epolls;
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys::lock::Lock;
 use crate::sys::real::RealCalls;
 use crate::sys::{raw, thread};
 use crate::transport::loopback::Device;
 use libc::c_int;
 use once_cell::race::OnceBox;
-use parking_lot::Mutex;
 
 static PROCESS: OnceBox<Process> = OnceBox::new();
 
@@ -21,7 +21,7 @@ pub(crate) struct Process {
     pub(crate) device: Device,
     pub(crate) epolls: Epolls,
     /// The socket for questions to sock_diag, or -1.
-    pub(crate) netlink: Mutex<c_int>,
+    pub(crate) netlink: Lock<c_int>,
     /// Processors that it may run on; 1: spinning never pays.
     pub(crate) cpus: AtomicU32,
 }
@@ -41,7 +41,7 @@ pub(crate) fn start(real: RealCalls, config: &Config) -> bool {
         config: config.clone(),
         device,
         epolls: Epolls::new(),
-        netlink: Mutex::new(-1),
+        netlink: Lock::new(-1),
         cpus: AtomicU32::new(raw::allowed_cpus()),
     };
     PROCESS.set(Box::new(process)).is_ok()

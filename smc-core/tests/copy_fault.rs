@@ -77,7 +77,7 @@ fn target<'a>(ptr: *mut u8, len: usize) -> OutBuf<'a> {
 
 #[test]
 fn every_length_and_alignment_arrives() {
-    let data: Vec<u8> = (0..10_000_u32).map(|n| (n * 31 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..10_000_u32).map(|n| ((n * 31) >> 3) as u8).collect();
     for len in (0..300).chain(1000..1100).chain([2047, 2048, 2049, 4096, 9000]) {
         for (from, to) in [(0, 0), (1, 0), (0, 1), (3, 17), (15, 64), (5, 31), (0, 33)] {
             let mut out = vec![0xee; len + 200];
@@ -98,11 +98,8 @@ fn a_buffer_that_is_not_there_is_a_fault() {
     for len in LENS {
         for bad in nowhere {
             // SAFETY: requires a ring of that length: it is a page.
-            assert_eq!(
-                unsafe { copy_in(ring.as_mut_ptr(), source(bad, len)) },
-                Err(Fault),
-                "{len}"
-            );
+            let result = unsafe { copy_in(ring.as_mut_ptr(), source(bad, len)) };
+            assert_eq!(result, Err(Fault), "{len}");
             let to = target(bad.cast_mut(), len);
             // SAFETY: as above.
             assert_eq!(unsafe { copy_out(to, ring.as_ptr()) }, Err(Fault), "{len}");

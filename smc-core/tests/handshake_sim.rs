@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use all_ways::{all, Summary};
 use sim::Step::{Poll, RawSend, Recv, RecvEnd, Send, SendBytes, Shutdown};
-use sim::{one, Answering, Setup, Step, World, CLIENT, COOKIE, SERVER};
+use sim::{one, Answering, Setup, Shared, Step, World, CLIENT, COOKIE, SERVER, UID};
 use smc_core::proto::{AttachPolicy, PeerMark, LONE_ACCEPT_AFTER};
 use smc_core::reason::Reason;
 use smc_core::wire::clc::loopback::ACCEPT_LEN;
@@ -132,7 +132,7 @@ fn without_seen_waits_the_readers_side_stays_on_tcp() {
 #[test]
 fn whoever_is_bare_gets_plain_tcp() {
     let unmarked = Setup { peer: PeerMark::Unmarked, ..Setup::default() };
-    let unknown = Setup { peer: PeerMark::Unknown, ..Setup::default() };
+    let unknown = Setup { peer: PeerMark::Unknown(Reason::NO_DIAG), ..Setup::default() };
     let bare_client = Setup { bare: [true, false], ..unmarked };
     let bare_server = Setup { bare: [false, true], ..Setup::default() };
     for setup in [unmarked, unknown, bare_client, bare_server] {
@@ -167,7 +167,7 @@ fn data_that_looks_like_an_accept_is_delivered() {
 fn an_accept_for_another_socket_is_delivered() {
     // The server believes in the wrong client: cannot happen with the kernel's cookies, and harms
     // no more than a program that sends such bytes.
-    let peer = PeerMark::Marked { cookie: COOKIE + 1, uid: 0 };
+    let peer = PeerMark::Marked { cookie: COOKIE + 1, uid: UID };
     let world =
         World::two(Setup { peer, ..Setup::default() }, &[Send(1), Recv(1)], &[Recv(1), Send(1)]);
     let seen = std::panic::catch_unwind(|| all(world, LIMIT));
@@ -210,8 +210,12 @@ fn bytes_sent_behind_the_back_of_the_ring_come_after_it() {
 fn an_upload_gets_an_accept_alone() {
     let bulk = usize::try_from(LONE_ACCEPT_AFTER).unwrap();
     // The server answers with the end of the stream only: the client looks when it sends.
-    let client = [Send(bulk), Send(3), Send(bulk), Send(3), Send(3), Shutdown, RecvEnd];
-    let server = [Recv(bulk), Recv(3), Recv(bulk), Recv(6), RecvEnd, Shutdown];
+    let mut client = vec![Send(bulk), Send(3), Send(bulk)];
+    let mut server = vec![Recv(bulk), Recv(3), Recv(bulk)];
+    client.extend([Send(3); 8]);
+    server.extend([Recv(3); 8]);
+    client.extend([Shutdown, RecvEnd]);
+    server.extend([RecvEnd, Shutdown]);
     // Too much data to go all ways.
     let mut seed = 1_usize;
     let mut attached = 0;
@@ -239,10 +243,16 @@ fn an_accept_alone_is_not_readiness() {
 }
 
 #[test]
-fn a_shared_socket_is_declined() {
-    let summary =
-        explored(Setup { shared: true, ..Setup::default() }, &CLIENT_FIRST, &SERVER_SECOND);
-    assert_eq!(summary.attached, 0);
+fn a_shared_socket_attaches_when_one_process_is_left() {
+    for answering in [Answering::OnCalls, Answering::AnyTime] {
+        let shared = |shared| {
+            let setup = Setup { shared, answering, ..Setup::default() };
+            explored(setup, &CLIENT_FIRST, &SERVER_SECOND)
+        };
+        assert_eq!(shared(Shared::Always).attached, 0);
+        let summary = shared(Shared::AtFirst);
+        assert!(summary.attached > 0 && summary.attached < summary.ends, "{summary:?}");
+    }
 }
 
 #[test]
@@ -294,9 +304,11 @@ fn turns() -> impl Strategy<Value = (Vec<Step>, Vec<Step>)> {
 fn setups() -> impl Strategy<Value = Setup> {
     let policy = (prop::option::of(0..2000_u64), 1..4_u32, 0..50_u32)
         .prop_map(|(after_bytes, turns, patience)| AttachPolicy { after_bytes, turns, patience });
+    let shared =
+        prop_oneof![8 => Just(Shared::No), 1 => Just(Shared::AtFirst), 1 => Just(Shared::Always)];
     let answering =
         prop_oneof![Just(Answering::AnyTime), Just(Answering::OnCalls), Just(Answering::Never)];
-    (policy, answering, any::<[bool; 2]>(), prop::bool::weighted(0.1)).prop_map(
+    (policy, answering, any::<[bool; 2]>(), shared).prop_map(
         |(policy, answering, waits_seen, shared)| Setup {
             policy,
             answering,
@@ -333,6 +345,7 @@ fn the_checks_find_violations() {
     assert!(world.check().unwrap_err().contains("without consent"));
 
     let mut world = World::two(Setup::default(), &[Recv(1)], &[]);
+    world.apply(sim::Event::Thread(0)).unwrap();
     world.apply(sim::Event::Thread(0)).unwrap();
     world.header.switched[SERVER] = Some(0);
     assert!(world.check().unwrap_err().contains("sleeps on TCP"));

@@ -1,4 +1,9 @@
 //! The record of one connection.
+mod setup;
+
+pub use setup::Setup;
+
+use crate::proto::{ConsentGate, RxSwitch, TxSwitch};
 use crate::ring::{RxHalf, TxHalf};
 use crate::shm::layout::{ConnHeader, Line};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, LockGuard, Ordering, RawLock};
@@ -7,7 +12,8 @@ use crate::sys::thread::tid;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-/// Where a connection stands; values of [`Conn::phase`].
+/// Where a connection stands; values of [`Conn::phase`]. They mirror the states of the handshake's
+/// machines ([`Setup`]) for fast tests without a lock.
 pub mod phase {
     /// A socket that is not connected.
     pub const FRESH: u32 = 0;
@@ -47,7 +53,7 @@ pub mod flag {
     pub const PEER_GONE: u32 = 64;
     /// Registered in an epoll instance of this process.
     pub const IN_EPOLL: u32 = 128;
-    /// Every wait for data of this side looks at the ring.
+    /// Every wait for data of this side looks at the ring, or shall (`ConsentGate::raised`).
     pub const CONSENTED: u32 = 256;
     /// This end has connected; it is the client of its link group.
     pub const CLIENT: u32 = 512;
@@ -59,7 +65,8 @@ pub mod flag {
     pub const VIEW_SHIFT: u32 = 24;
 }
 
-/// [`Conn::tx_mode`] and [`Conn::rx_mode`]: the kernel's.
+/// [`Conn::tx_mode`] and [`Conn::rx_mode`]: the kernel's. Beyond it they mirror [`Tx::switch`] and
+/// [`Rx::switch`] for fast tests without a lock.
 pub const MODE_TCP: u32 = 0;
 /// Receiving: TCP still, but every wait looks at the ring as well.
 pub const MODE_HYBRID: u32 = 1;
@@ -68,36 +75,12 @@ pub const MODE_DRAIN: u32 = 2;
 /// The ring's.
 pub const MODE_RING: u32 = 3;
 
-/// What the handshake has agreed on so far.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Setup {
-    /// Bytes seen on TCP, either way.
-    pub bytes: u64,
-    /// How often the direction turned from receiving to sending: requests after the first reply.
-    pub turns: u32,
-    /// The last call with data was a receiving one.
-    pub received_last: bool,
-    /// Calls since the request, without an answer.
-    pub waited: u32,
-    /// Bytes sent at which to look for an ACCEPT that came alone.
-    pub look_at: u64,
-    /// The peer process's GID (client side).
-    pub gid: [u8; 16],
-    /// The token of the ACCEPT.
-    pub token: [u8; 16],
-    /// The user of the client's socket, as sock_diag told the server.
-    pub peer_uid: u32,
-    /// Size codes of the server's ACCEPT: what it drains, what it fills.
-    pub codes: [u8; 2],
-    /// Looks at the control socket that were in vain.
-    pub looks: u32,
-}
-
 /// State of the sending direction.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Tx {
+    /// Whether this side has switched.
+    pub switch: TxSwitch,
     /// The producer's half of the ring.
     pub half: TxHalf,
     /// Address of the ring.
@@ -110,14 +93,14 @@ pub struct Tx {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Rx {
+    /// Whether the peer has switched, and what TCP holds from before.
+    pub switch: RxSwitch,
     /// The consumer's half of the ring.
     pub half: RxHalf,
     /// Address of the ring.
     pub ring: usize,
     /// When the TCP socket was last looked at, in ticks.
     pub looked: u64,
-    /// Bytes of TCP to take before the ring.
-    pub drain: u64,
     /// An error of the TCP socket that was met while the ring still held data.
     pub error: i32,
 }
@@ -134,8 +117,7 @@ pub struct Conn {
     pub fd: AtomicU32,
     /// [`flag`].
     pub flags: AtomicU32,
-    /// [`phase`].
-    pub phase: AtomicU32,
+    pub(super) phase: AtomicU32,
     /// Why it is plain TCP.
     pub reason: AtomicU32,
     /// Threads inside a kernel wait for data of this socket.
@@ -146,6 +128,10 @@ pub struct Conn {
     pub group: AtomicU32,
     /// Slot in the link group.
     pub slot: AtomicU32,
+    /// Bytes read at which to look for a client that asks for an ACCEPT beside the stream.
+    pub aside_at: AtomicU64,
+    /// How often this side has found the ring full.
+    pub full: AtomicU32,
     /// SO_RCVLOWAT.
     pub low_water: AtomicU32,
     /// Number of the socket's inode, once the socket was there while its process forked: then the
@@ -264,12 +250,13 @@ impl Conn {
             &self.tx_mode,
             &self.tx_size,
             &self.rx_mode,
+            &self.full,
             &self.rx_size,
         ];
         for word in zeroed {
             word.store(0, Ordering::Relaxed);
         }
-        let sent = [&self.tx_ring_bytes, &self.tx_tcp_bytes];
+        let sent = [&self.aside_at, &self.tx_ring_bytes, &self.tx_tcp_bytes];
         let received = [&self.rx_ring_bytes, &self.rx_tcp_bytes];
         for word in sent.into_iter().chain(received).chain([&self.inode]) {
             word.store(0, Ordering::Relaxed);
@@ -278,25 +265,12 @@ impl Conn {
         self.procs.store(1, Ordering::Relaxed);
         self.low_water.store(1, Ordering::Relaxed);
         self.header.store(0, Ordering::Relaxed);
-        let mut setup = self.lock_setup();
-        *setup = Setup {
-            bytes: 0,
-            turns: 0,
-            received_last: false,
-            waited: 0,
-            look_at: 64 << 10,
-            gid: [0; 16],
-            token: [0; 16],
-            peer_uid: u32::MAX,
-            codes: [0; 2],
-            looks: 0,
-        };
-        drop(setup);
+        *self.lock_setup() = Setup::new();
         let mut tx = self.lock_tx();
-        *tx = Tx { half: TxHalf::at(0), ring: 0, looked: 0 };
+        *tx = Tx { switch: TxSwitch::Tcp, half: TxHalf::at(0), ring: 0, looked: 0 };
         drop(tx);
         let mut rx = self.lock_rx();
-        *rx = Rx { half: RxHalf::at(0), ring: 0, looked: 0, drain: 0, error: 0 };
+        *rx = Rx { switch: RxSwitch::Tcp, half: RxHalf::at(0), ring: 0, looked: 0, error: 0 };
     }
 
     /// Gives the record back.
@@ -346,20 +320,29 @@ impl Conn {
         self.flags.fetch_or(flag, Ordering::AcqRel) & flag == flag
     }
 
+    /// What the words of the consent say now.
+    pub fn gate(&self) -> ConsentGate {
+        ConsentGate {
+            inside: self.inside.load(Ordering::Acquire),
+            raised: self.has(flag::CONSENTED),
+        }
+    }
+
     /// Clears flags.
     pub fn lower(&self, flag: u32) {
         self.flags.fetch_and(!flag, Ordering::AcqRel);
     }
 
-    /// The phase.
-    #[inline(always)]
-    pub fn phase(&self) -> u32 {
-        // Acquire: pairs with the Release in `set_phase`.
-        self.phase.load(Ordering::Acquire)
+    /// Lets every thread see how this side sends; what [`Tx::switch`] says, or a change of it that
+    /// is being tried.
+    pub fn publish_tx(&self, switch: TxSwitch) {
+        // SeqCst: in one order with the counts of threads inside a kernel send.
+        self.tx_mode.store(setup::tx_mode(switch), Ordering::SeqCst);
     }
 
-    /// Moves on.
-    pub fn set_phase(&self, phase: u32) {
-        self.phase.store(phase, Ordering::Release);
+    /// Lets every thread see how this side reads, now that it has consented: what [`Rx::switch`]
+    /// says.
+    pub fn publish_rx(&self, switch: RxSwitch) {
+        self.rx_mode.store(setup::rx_mode(switch), Ordering::Release);
     }
 }

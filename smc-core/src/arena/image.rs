@@ -217,7 +217,7 @@ mod tests {
             bump(&conn.tx_ring_bytes, n);
         }
         let last = arena.conn(299).unwrap();
-        last.set_phase(phase::ATTACHED);
+        last.phase.store(phase::ATTACHED, Ordering::Relaxed);
         last.raise(flag::CLIENT);
         last.rx_mode.store(MODE_RING, Ordering::Relaxed);
         last.rx_size.store(1 << 17, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 use super::Ctx;
 use crate::arena::{flag, phase, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
+use crate::proto::Stop;
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
@@ -25,12 +26,13 @@ impl Ctx<'_> {
                 own.flags.fetch_or(flags::DONE_WRITING, Ordering::Release);
             }
         }
-        if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+        let result = real();
+        if result == 0 && (how == libc::SHUT_RD || how == libc::SHUT_RDWR) {
             conn.raise(flag::RX_SHUT);
         }
-        let result = real();
-        if result == 0 && conn.has(flag::IN_EPOLL) {
-            self.process.epolls.look_again(self);
+        // Threads of this side that wait in a call on it; the kernel tells the epoll instances.
+        if let Some(group) = self.group() {
+            group.announce_own(conn, &self.process.device);
         }
         Ok(result)
     }
@@ -38,7 +40,6 @@ impl Ctx<'_> {
     /// The last descriptor of the last process is about to be closed.
     pub(crate) fn last_close(&self) {
         let conn = self.conn;
-        let joined = conn.header().is_some();
         if conn.phase() == phase::ATTACHED {
             if self.has_unread() {
                 self.reset_on_close();
@@ -49,25 +50,17 @@ impl Ctx<'_> {
             }
         }
         self.count();
-        if joined && matches!(conn.phase(), phase::ATTACHED | phase::REQUESTED) {
-            self.cancel_request();
-            self.announce();
-            self.leave_slot();
+        self.process.device.asides.drop_of(self.index);
+        let stop = conn.lock_setup().stop(Reason::PEER_GONE);
+        match stop {
+            Stop::Done => {}
+            Stop::Cancel | Stop::Leave => {
+                self.cancel_request();
+                self.leave_slot();
+            }
         }
         conn.tx_mode.store(MODE_TCP, Ordering::Release);
         self.process.device.arena.release(self.index);
-    }
-
-    fn cancel_request(&self) {
-        use crate::shm::layout::state;
-        if let Some(header) = self.conn.header() {
-            let _ = header.state.compare_exchange(
-                state::REQUESTED,
-                state::CANCELLED,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-        }
     }
 
     /// Whether the program leaves bytes unread: then TCP sends a reset, not an end.

@@ -6,10 +6,11 @@ use crate::arena::{bump, flag, MODE_RING};
 use crate::engine::Ret;
 use crate::errno::Errno;
 use crate::reason::Reason;
-use crate::shm::layout::flags;
+use crate::ring::{Piece, Violation};
 use crate::sync::Ordering;
-use crate::sys::iov::{fetch, store, Bufs};
+use crate::sys::iov::{fetch, store};
 use crate::sys::raw;
+use crate::transport::{Link, Sender};
 use libc::c_int;
 
 /// Most bytes that one call moves (`MAX_RW_COUNT`).
@@ -33,7 +34,6 @@ pub(crate) fn sendfile(
 ) -> Ret {
     // The first bytes of a server carry the ACCEPT; any of a client may switch.
     if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-        // An empty send runs the handshake, then the kernel moves the file.
         ctx.before_file();
         if !ctx.switch_tx() {
             let inside = Inside::enter(&ctx.conn.tx_inside);
@@ -102,10 +102,8 @@ pub(crate) fn sendfile(
 fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     let conn = ctx.conn;
     let mut tx = conn.lock_tx();
-    let closed = conn.lines().is_some_and(|(_, peer)| {
-        peer.flags.load(Ordering::Acquire) & flags::CLOSED != 0
-    });
-    if closed {
+    let Some(link) = ctx.link() else { return Step::Kernel };
+    if link.peer().closed {
         conn.raise(flag::PEER_GONE);
     }
     if conn.tx_mode.load(Ordering::Acquire) != MODE_RING
@@ -114,19 +112,41 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
         return Step::Kernel;
     }
     let segment = ctx.process.config.autosplit_size as usize;
-    let Some(mut sender) = ctx.sender(&mut tx) else { return Step::Kernel };
-    let Ok(pieces) = sender.producer().reserve(want.min(segment)) else {
-        drop(tx);
-        ctx.fault(Reason::PROTOCOL);
-        return Step::Kernel;
-    };
+    let read =
+        |piece: Piece, skip: usize| raw::pread(input, piece.ptr, piece.len, at + skip as u64);
+    match load(&mut link.sender(&mut tx), want.min(segment), read) {
+        Ok(step) => {
+            if let Step::Moved(moved) = step {
+                bump(&conn.tx_ring_bytes, moved as u64);
+                if let Some(page) = ctx.process.page() {
+                    page.smc_tx.add(moved as u64);
+                }
+            }
+            step
+        }
+        Err(_) => {
+            drop(tx);
+            ctx.fault(Reason::PROTOCOL);
+            Step::Kernel
+        }
+    }
+}
+
+/// Lets `read` fill memory of the peer's, and publishes what it read. It gets a piece and how many
+/// bytes it has read before.
+fn load<S: Sender>(
+    sender: &mut S,
+    want: usize,
+    mut read: impl FnMut(Piece, usize) -> Result<usize, Errno>,
+) -> Result<Step, Violation> {
+    let pieces = sender.reserve(want)?;
     let mut moved = 0;
     let mut failed = None;
     for piece in pieces {
         if piece.len == 0 {
             continue;
         }
-        match raw::pread(input, piece.ptr, piece.len, at + moved as u64) {
+        match read(piece, moved) {
             Ok(n) => {
                 moved += n;
                 if n < piece.len {
@@ -140,20 +160,14 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
         }
     }
     if moved > 0 {
-        sender.producer().publish(moved);
-        sender.unblock();
-        sender.announce();
-        bump(&conn.tx_ring_bytes, moved as u64);
-        if let Some(page) = ctx.process.page() {
-            page.smc_tx.add(moved as u64);
-        }
-        return Step::Moved(moved);
+        sender.filled(moved);
+        return Ok(Step::Moved(moved));
     }
-    match failed {
+    Ok(match failed {
         Some(errno) => Step::Failed(errno),
         None if pieces[0].len == 0 => Step::Full,
         None => Step::End,
-    }
+    })
 }
 
 impl Ctx<'_> {
@@ -161,13 +175,10 @@ impl Ctx<'_> {
     pub(super) fn before_file(&self) {
         use crate::arena::phase;
         if self.conn.phase() == phase::IDLE {
-            if let Some(accept) = self.accept_message() {
-                let nothing = Bufs::Many(core::ptr::null(), 0);
-                let _ = self.send_with_accept(&accept, &nothing, libc::MSG_MORE);
-            }
-            return;
+            self.offer(libc::MSG_MORE);
+        } else {
+            self.progress();
         }
-        self.progress();
     }
 
     pub(super) fn sent_tcp_counted(&self, sent: isize) -> isize {
@@ -177,3 +188,6 @@ impl Ctx<'_> {
         self.sent_tcp(sent)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,10 @@
 //! One connection: what each call does, from the kernel's TCP to the ring.
 //!
 //! ```text
-//! establish   marks, ACCEPT, CONFIRM: until both ends share a slot of a link group
+//! mark        what shows that a client's process can take an ACCEPT
+//! establish   the handshake's machines: until both ends share a slot of a link group
+//! client      the connecting end: ACCEPT comes in, CONFIRM goes out
+//! server      the accepting end: ACCEPT goes out, CONFIRM comes in
 //! switch      from TCP to the ring, each direction by itself
 //! tx, rx      sending and receiving, on TCP and through the ring
 //! file, pipe  sendfile and splice
@@ -10,20 +13,22 @@
 //! close       shutdown, close, what a peer's end means
 //! opts        options and ioctls that the program must see as it left them
 //! ```
+mod client;
 pub(crate) mod close;
-pub(crate) mod establish;
+mod establish;
 pub(crate) mod file;
+mod mark;
 pub(crate) mod opts;
 pub(crate) mod pipe;
 pub(crate) mod ready;
 pub(crate) mod rx;
+mod server;
 pub(crate) mod switch;
 pub(crate) mod tx;
 pub(crate) mod wait;
 
-use crate::arena::{flag, phase, Conn};
+use crate::arena::Conn;
 use crate::process::Process;
-use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::transport::loopback::Group;
 use libc::c_int;
@@ -49,22 +54,5 @@ impl<'a> Ctx<'a> {
     #[inline(always)]
     pub(crate) fn group(&self) -> Option<&'a Group> {
         self.process.device.groups.get(self.conn.group.load(Ordering::Relaxed) as usize)
-    }
-
-    /// Tells the peer of news.
-    #[inline(always)]
-    pub(crate) fn announce(&self) {
-        if let Some(group) = self.group() {
-            group.announce(self.conn, &self.process.device);
-        }
-    }
-
-    /// Stays on TCP for good.
-    pub(crate) fn fall_back(&self, reason: Reason) {
-        self.conn.reason.store(reason.0, Ordering::Relaxed);
-        self.conn.set_phase(phase::PLAIN);
-        if self.conn.has(flag::IN_EPOLL) {
-            self.process.epolls.now_plain(self);
-        }
     }
 }

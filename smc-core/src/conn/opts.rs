@@ -1,17 +1,16 @@
 //! Options and ioctls that the program must see as it left them.
-use super::establish::MARK;
+use super::mark::MARK;
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
 use crate::errno::Errno;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
-use crate::sys::tcp;
-use crate::transport::Sender;
+use crate::sys::{raw, tcp};
+use crate::transport::{Link, Receiver};
 use libc::{c_int, c_ulong, c_void, socklen_t};
 
 const FIONREAD: c_ulong = 0x541b;
-const TIOCOUTQ: c_ulong = 0x5411;
 
 impl Ctx<'_> {
     /// Number of an option of the mark, if the socket bears it.
@@ -70,7 +69,9 @@ impl Ctx<'_> {
         }
         let result = real();
         if result == 0 && level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
-            let low = fetch(value.cast::<c_int>()).unwrap_or(1);
+            // The kernel's word: it limits what the program asks for.
+            let mut low: c_int = 1;
+            let _ = raw::getsockopt(self.fd, level, name, &mut low);
             self.conn.low_water.store(low.unsigned_abs().max(1), Ordering::Relaxed);
             if self.conn.has(flag::IN_EPOLL) && self.conn.header().is_some() {
                 self.process.epolls.look_again(self);
@@ -79,7 +80,8 @@ impl Ctx<'_> {
         Ok(result)
     }
 
-    /// `ioctl`: the byte counts of the two queues.
+    /// `ioctl`: the bytes that can be received. Those in the ring count as acknowledged for SIOCOUTQ,
+    /// which is the kernel's: they are with the peer.
     pub(crate) fn ioctl(&self, request: c_ulong, arg: usize, real: impl FnOnce() -> isize) -> Ret {
         match request {
             FIONREAD => {
@@ -94,20 +96,10 @@ impl Ctx<'_> {
                 let mut count = tcp::queued_in(self.fd).unwrap_or(0);
                 if mode == MODE_RING || mode == MODE_DRAIN {
                     let mut rx = self.conn.lock_rx();
-                    let queued = self.receiver(&mut rx).map(|mut receiver| receiver.queued());
+                    let queued = self.link().map(|link| link.receiver(&mut rx).queued());
                     count += queued.and_then(Result::ok).unwrap_or(0);
                 }
                 Self::answer(arg, count)
-            }
-            TIOCOUTQ => {
-                if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-                    return Ok(real());
-                }
-                let mut tx = self.conn.lock_tx();
-                let unread = self.sender(&mut tx).map(|mut sender| sender.unread());
-                let count = unread.and_then(Result::ok).unwrap_or(0);
-                drop(tx);
-                Self::answer(arg, count + tcp::queued_out(self.fd).unwrap_or(0))
             }
             _ => Ok(real()),
         }

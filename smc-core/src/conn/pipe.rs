@@ -12,6 +12,7 @@ use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::Bufs;
 use crate::sys::raw;
+use crate::transport::{Link, Sender};
 use libc::{c_int, pollfd};
 
 /// Bytes that leave a ring at a time.
@@ -101,8 +102,9 @@ fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
         return Fill::Kernel;
     }
     let segment = ctx.process.config.autosplit_size as usize;
-    let Some(mut sender) = ctx.sender(&mut tx) else { return Fill::Kernel };
-    let Ok(pieces) = sender.producer().reserve(want.min(segment)) else {
+    let Some(link) = ctx.link() else { return Fill::Kernel };
+    let mut sender = link.sender(&mut tx);
+    let Ok(pieces) = sender.reserve(want.min(segment)) else {
         drop(tx);
         ctx.fault(Reason::PROTOCOL);
         return Fill::Kernel;
@@ -111,9 +113,7 @@ fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
     match raw::read_nowait(pipe, first.ptr, first.len) {
         Ok(0) => Fill::Moved(0),
         Ok(n) => {
-            sender.producer().publish(n);
-            sender.unblock();
-            sender.announce();
+            sender.filled(n);
             bump(&conn.tx_ring_bytes, n as u64);
             if let Some(page) = ctx.process.page() {
                 page.smc_tx.add(n as u64);

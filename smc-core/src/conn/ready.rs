@@ -1,10 +1,9 @@
 //! What poll says of a connection that has consented.
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_HYBRID, MODE_RING};
-use crate::shm::layout::flags as line_flags;
 use crate::sync::Ordering;
 use crate::sys::raw;
-use crate::transport::{Receiver, Sender};
+use crate::transport::{Link, Receiver, Sender};
 
 /// Readiness bits; poll's and epoll's values are the same.
 pub(crate) const IN: u32 = (libc::POLLIN | libc::POLLRDNORM) as u32;
@@ -21,10 +20,8 @@ impl Ctx<'_> {
         let mut events = 0;
         let rx_mode = self.see_switch().unwrap_or(MODE_RING);
         let tx_ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
-        let ended = line_flags::CLOSED | line_flags::DONE_WRITING;
-        let over = conn.lines().is_some_and(|(_, peer)| {
-            peer.flags.load(Ordering::Acquire) & ended != 0
-        });
+        let link = self.link();
+        let over = link.is_some_and(|link| link.peer().ended());
         let sticky = flag::TCP_NEWS | flag::FIN | flag::PEER_GONE | flag::TX_SHUT | flag::RX_SHUT;
         let kernel = rx_mode != MODE_RING || !tx_ring || over || conn.has(sticky);
         if kernel {
@@ -33,10 +30,13 @@ impl Ctx<'_> {
         if wanted & IN != 0 && rx_mode == MODE_RING {
             let mut rx = conn.lock_rx();
             let low = conn.low_water.load(Ordering::Relaxed) as usize;
-            let there = self.receiver(&mut rx).map(|mut receiver| match receiver.ready() {
-                Ok(n) if n < low => receiver.queued().unwrap_or(n),
-                Ok(n) => n,
-                Err(_) => usize::MAX,
+            let there = link.map(|link| {
+                let mut receiver = link.receiver(&mut rx);
+                match receiver.ready() {
+                    Ok(n) if n < low => receiver.queued().unwrap_or(n),
+                    Ok(n) => n,
+                    Err(_) => usize::MAX,
+                }
             });
             if rx.error != 0 || there.is_none_or(|n| n >= low.max(1)) {
                 events |= IN;
@@ -44,8 +44,9 @@ impl Ctx<'_> {
         }
         if wanted & OUT != 0 && tx_ring && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
             let mut tx = conn.lock_tx();
-            if let Some(mut sender) = self.sender(&mut tx) {
-                let enough = sender.producer().low_water();
+            if let Some(link) = link {
+                let mut sender = link.sender(&mut tx);
+                let enough = sender.enough();
                 let there = sender.room().is_ok_and(|room| room >= enough)
                     || sender.block().unwrap_or(true);
                 if there {

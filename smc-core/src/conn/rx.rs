@@ -2,6 +2,8 @@
 //!
 //! In each mode the order is the stream's: what TCP still holds from before the peer's switch, then
 //! the ring, then what a peer wrote to TCP behind its own library's back, then the end.
+mod fill;
+
 use super::switch::enter_rx;
 use super::tx::LOOK_US;
 use super::wait::{Deadline, Spin, Woken};
@@ -9,15 +11,16 @@ use super::Ctx;
 use crate::arena::{bump, flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::engine::Ret;
 use crate::errno::Errno;
+use crate::proto::ReadFrom;
 use crate::reason::Reason;
 use crate::ring::RingError;
-use crate::shm::layout::flags as line_flags;
 use crate::sync::Ordering;
-use crate::sys::iov::{output, Bufs};
+use crate::sys::iov::Bufs;
 use crate::sys::thread::outside;
 use crate::sys::{clock, raw};
-use crate::transport::loopback::LoopbackRx;
-use crate::transport::Receiver;
+use crate::transport::{Link, Receiver};
+use core::ops::{Deref, DerefMut};
+use fill::Fill;
 use libc::c_int;
 
 static SPIN: Spin = Spin::new();
@@ -56,7 +59,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
                 return answer;
             }
         }
-        phase::IDLE => ctx.offer_alone(),
+        phase::IDLE => ctx.offer_aside(),
         _ => {}
     }
     ctx.progress();
@@ -72,7 +75,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
     Ok(if flags & libc::MSG_PEEK == 0 { ctx.received_tcp(got) } else { got })
 }
 
-impl Ctx<'_> {
+impl<'a> Ctx<'a> {
     pub(crate) fn received_tcp(&self, got: isize) -> isize {
         if let Ok(bytes) = u64::try_from(got) {
             bump(&self.conn.rx_tcp_bytes, bytes);
@@ -92,29 +95,37 @@ impl Ctx<'_> {
 
     /// The receiving half of the transport.
     #[inline(always)]
-    pub(crate) fn receiver<'t>(&self, rx: &'t mut Rx) -> Option<LoopbackRx<'t>>
+    pub(crate) fn receiver<'t>(&self, rx: &'t mut Rx) -> Option<impl Receiver + use<'t, 'a>>
     where
         Self: 't,
     {
-        let (own, peer) = self.conn.lines()?;
-        let group = self.group()?;
-        Some(LoopbackRx::new((&self.process.device, group), self.conn, own, peer, rx))
+        Some(self.link()?.receiver(rx))
     }
 }
 
 /// A receiving call after this side has consented.
 struct Call<'c> {
     ctx: &'c Ctx<'c>,
-    bufs: &'c Bufs,
-    flags: c_int,
-    total: usize,
+    fill: Fill<'c>,
     /// Bytes that make the call return without waiting.
     target: usize,
-    done: usize,
-    buffer: usize,
-    skip: usize,
     /// What TCP said of the end of the stream; final if the ring is empty afterwards.
     end: Option<Errno>,
+}
+
+impl<'c> Deref for Call<'c> {
+    type Target = Fill<'c>;
+    #[inline(always)]
+    fn deref(&self) -> &Fill<'c> {
+        &self.fill
+    }
+}
+
+impl DerefMut for Call<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.fill
+    }
 }
 
 /// "The stream ended with a FIN": no error number.
@@ -130,23 +141,13 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
     let total = bufs.total()?;
     let low = ctx.conn.low_water.load(Ordering::Relaxed) as usize;
     let wanted = if flags & libc::MSG_WAITALL != 0 { total } else { low.min(total) };
-    let mut call = Call {
-        ctx,
-        bufs,
-        flags,
-        total,
-        target: wanted.max(1),
-        done: 0,
-        buffer: 0,
-        skip: 0,
-        end: None,
-    };
+    let fill = Fill::new(bufs, flags, total);
+    let mut call = Call { ctx, fill, target: wanted.max(1), end: None };
     let mut deadline = None;
     loop {
         let step = match call.step() {
             Ok(step) => step,
-            Err(_) if call.done > 0 => Step::Return,
-            Err(errno) => return Err(errno),
+            Err(errno) => return call.or(errno),
         };
         match step {
             Step::Return => return Ok(call.done.cast_signed()),
@@ -154,16 +155,13 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
             Step::Empty => {}
         }
         if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(ctx.fd) {
-            return call.short(Errno::AGAIN);
+            return call.or(Errno::AGAIN);
         }
-        let known = ctx.conn.lock_rx().half.pos();
-        let peer = ctx.conn.lines().map(|(_, peer)| peer);
+        let link = ctx.link();
+        let known = link.map_or(0, |link| link.receiver(&mut ctx.conn.lock_rx()).pos());
         let skip = if flags & libc::MSG_PEEK != 0 { call.done as u64 } else { 0 };
         let came = || {
-            peer.is_none_or(|peer| {
-                peer.prod.load(Ordering::Acquire) != known.wrapping_add(skip)
-                    || peer.flags.load(Ordering::Relaxed) & line_flags::CLOSED != 0
-            })
+            link.is_none_or(|link| link.filled() != known.wrapping_add(skip) || link.peer().closed)
         };
         let ring = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING;
         if ring && call.flags & libc::MSG_PEEK == 0 && SPIN.run(ctx.process, came) {
@@ -175,8 +173,8 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
         let news = || came() || (!ring && ctx.see_switch() == Ok(MODE_RING));
         match ctx.sleep(libc::POLLIN | libc::POLLRDHUP, deadline, news) {
             Ok(Woken::Look) => {}
-            Ok(Woken::Timeout) => return call.short(Errno::AGAIN),
-            Err(errno) => return call.short(errno),
+            Ok(Woken::Timeout) => return call.or(Errno::AGAIN),
+            Err(errno) => return call.or(errno),
         }
         if flags & libc::MSG_PEEK != 0 {
             call.restart();
@@ -185,25 +183,6 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
 }
 
 impl Call<'_> {
-    /// Ends the call early: what was taken, or the error.
-    fn short(&self, errno: Errno) -> Ret {
-        if self.done > 0 {
-            Ok(self.done.cast_signed())
-        } else {
-            Err(errno)
-        }
-    }
-
-    fn restart(&mut self) {
-        self.done = 0;
-        self.buffer = 0;
-        self.skip = 0;
-    }
-
-    fn peeks(&self) -> bool {
-        self.flags & libc::MSG_PEEK != 0
-    }
-
     #[inline]
     fn step(&mut self) -> Result<Step, Errno> {
         match self.ctx.see_switch()? {
@@ -225,14 +204,10 @@ impl Call<'_> {
             return Err(Errno(error));
         }
         let before = self.done;
-        let taken = match ctx.receiver(&mut rx) {
-            Some(mut receiver) => {
-                let taken = self.take(&mut receiver);
-                receiver.done();
-                taken
-            }
-            None => return Err(Errno(libc::ECONNRESET)),
-        };
+        let Some(link) = ctx.link() else { return Err(Errno(libc::ECONNRESET)) };
+        let mut receiver = link.receiver(&mut rx);
+        let taken = self.fill.take(&mut receiver);
+        receiver.done();
         if self.done > before && !self.peeks() {
             ctx.received_ring(self.done - before);
         }
@@ -250,8 +225,7 @@ impl Call<'_> {
                 return Ok(Step::Return);
             }
             // No room was offered: returns at once if there is anything.
-            let there = ctx.receiver(&mut rx).map(|mut receiver| receiver.ready());
-            if matches!(there, Some(Ok(n)) if n > 0) {
+            if matches!(link.receiver(&mut rx).ready(), Ok(n) if n > 0) {
                 return Ok(Step::Return);
             }
         }
@@ -277,11 +251,7 @@ impl Call<'_> {
     #[inline]
     fn must_look(&self, rx: &mut Rx) -> bool {
         let ctx = self.ctx;
-        let ended = line_flags::CLOSED | line_flags::DONE_WRITING;
-        let over = ctx.conn.lines().is_some_and(|(_, peer)| {
-            // Acquire: pairs with the Release of the peer's close; what it sent before is seen.
-            peer.flags.load(Ordering::Acquire) & ended != 0
-        });
+        let over = ctx.link().is_some_and(|link| link.peer().ended());
         let now = clock::ticks();
         if over
             || ctx.conn.has(flag::TCP_NEWS | flag::FIN)
@@ -294,61 +264,32 @@ impl Call<'_> {
         false
     }
 
-    /// Fills the program's buffers from the ring, as far as either goes.
-    #[inline]
-    fn take(&mut self, receiver: &mut LoopbackRx<'_>) -> Result<(), RingError> {
-        if self.flags & libc::MSG_TRUNC != 0 {
-            let wanted = self.total - self.done;
-            self.done += if self.peeks() {
-                receiver.ready()?.min(wanted)
-            } else {
-                receiver.discard(wanted)?
-            };
-            return Ok(());
-        }
-        while self.done < self.total {
-            let Ok((base, len)) = self.bufs.part(self.buffer, self.skip, self.total - self.done)
-            else {
-                return Err(RingError::Fault(crate::sys::copy::Fault));
-            };
-            if len == 0 {
-                self.buffer += 1;
-                self.skip = 0;
-                continue;
-            }
-            let n = if self.peeks() {
-                receiver.peek(output(base, len), self.done)
-            } else {
-                receiver.take(output(base, len))
-            };
-            let n = match n {
-                Ok(n) => n,
-                Err(_) if self.done > 0 => return Ok(()),
-                Err(error) => return Err(error),
-            };
-            self.done += n;
-            self.skip += n;
-            if n < len {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
     /// What TCP holds from before the switch.
     fn drain(&mut self) -> Result<Step, Errno> {
-        let rest = self.ctx.conn.lock_rx().drain;
+        let conn = self.ctx.conn;
+        let ReadFrom::Tcp { at_most: Some(rest) } = conn.lock_rx().switch.where_to_read() else {
+            return Ok(Step::Again);
+        };
         let before = self.done;
         let step = self.read_tcp(usize::try_from(rest).unwrap_or(usize::MAX))?;
         if !self.peeks() && self.done > before {
-            let mut rx = self.ctx.conn.lock_rx();
-            rx.drain = rx.drain.saturating_sub((self.done - before) as u64);
-            if rx.drain == 0 {
-                self.ctx.conn.rx_mode.store(MODE_RING, Ordering::Release);
-            }
+            let mut rx = conn.lock_rx();
+            rx.switch.took((self.done - before) as u64);
+            conn.publish_rx(rx.switch);
         }
-        if self.end.take().is_some_and(|end| end != FIN) {
+        let end = self.end.take();
+        if end.is_some_and(|end| end != FIN) {
             return Err(Errno(libc::ECONNRESET));
+        }
+        if end.is_some() || matches!(step, Step::Empty) {
+            if self.ctx.count_again()? == MODE_RING {
+                return Ok(Step::Again);
+            }
+            if end.is_some() {
+                // The peer said that it wrote more than it did.
+                self.ctx.fault(Reason::PROTOCOL);
+                return Err(Errno(libc::ECONNRESET));
+            }
         }
         Ok(step)
     }

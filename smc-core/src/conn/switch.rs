@@ -4,10 +4,11 @@
 //! wait for this socket, and the program waits by means that we see. The sender then records how
 //! many bytes it wrote to TCP and goes on in the ring; the reader takes TCP up to that offset.
 use super::Ctx;
-use crate::arena::{flag, phase, Conn, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
+use crate::arena::{flag, phase, Conn, Rx, MODE_HYBRID, MODE_TCP};
 use crate::errno::Errno;
+use crate::proto::{RxSwitch, TxSwitch, Wait};
 use crate::reason::Reason;
-use crate::shm::layout::flags;
+use crate::shm::layout::{flags, Line};
 use crate::sync::{fence_after_rmw, AtomicU32, Ordering};
 use crate::sys::{raw, tcp};
 
@@ -32,9 +33,17 @@ impl Drop for Inside<'_> {
 }
 
 /// A kernel wait for data may begin: nobody has given the word that there are none.
+///
+/// The gate's two fields are words without a lock ([`ConsentGate`] says why that is enough): here
+/// and in `consent` each is changed first, then the machine judges what both say.
+///
+/// [`ConsentGate`]: crate::proto::ConsentGate
 pub(crate) fn enter_rx(conn: &Conn) -> Option<Inside<'_>> {
     let inside = Inside::enter(&conn.inside);
-    (!conn.has(flag::CONSENTED)).then_some(inside)
+    match conn.gate().wait() {
+        Wait::Kernel => Some(inside),
+        Wait::RingAware => None,
+    }
 }
 
 impl Ctx<'_> {
@@ -46,7 +55,8 @@ impl Ctx<'_> {
     /// The reader's word, if it can be given now.
     pub(crate) fn consent(&self) {
         let conn = self.conn;
-        if conn.has(flag::CONSENTED) || conn.phase() != phase::ATTACHED || !self.waits_are_seen() {
+        let attached = conn.phase() == phase::ATTACHED;
+        if !attached || !conn.gate().may_raise(attached, self.waits_are_seen()) {
             return;
         }
         if conn.raise(flag::CONSENTED) {
@@ -54,11 +64,11 @@ impl Ctx<'_> {
         }
         // Pairs with the fence in `Inside::enter`.
         fence_after_rmw();
-        if conn.inside.load(Ordering::Acquire) != 0 {
+        if !conn.gate().stands() {
             conn.lower(flag::CONSENTED);
             return;
         }
-        conn.rx_mode.store(MODE_HYBRID, Ordering::Release);
+        conn.publish_rx(RxSwitch::Tcp);
         if conn.has(flag::IN_EPOLL) {
             self.process.epolls.now_shared(self);
         }
@@ -77,16 +87,20 @@ impl Ctx<'_> {
         let Some((own, peer)) = conn.lines() else { return false };
         // Acquire: pairs with the Release in the peer's `consent`.
         let agreed = peer.flags.load(Ordering::Acquire) & flags::RX_CONSENT != 0;
-        let wrong = conn.has(flag::TX_SHUT | flag::PEER_GONE);
-        if conn.phase() != phase::ATTACHED || !agreed || wrong || !conn.has(flag::CONSENTED) {
+        let attached = conn.phase() == phase::ATTACHED;
+        // Consent that stands, not one that is only raised: the waits for space are seen as well.
+        let own_waits_seen = conn.rx_mode.load(Ordering::Acquire) != MODE_TCP;
+        // None of this is ever taken back, so that the lock need not be held for it.
+        let may = TxSwitch::Tcp.may_switch(attached, agreed, own_waits_seen);
+        if !may || conn.has(flag::TX_SHUT | flag::PEER_GONE) {
             return false;
         }
-        let _tx = conn.lock_tx();
-        if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+        let mut tx = conn.lock_tx();
+        if tx.switch.in_ring() {
             return true;
         }
         // From here on a thread that enters the kernel to send sees that it must not.
-        conn.tx_mode.store(MODE_RING, Ordering::SeqCst);
+        conn.publish_tx(TxSwitch::Ring { offset: 0 });
         crate::sync::full_fence();
         let written = if conn.tx_inside.load(Ordering::Acquire) == 0 {
             tcp::written(self.fd, conn.has(flag::CLIENT))
@@ -98,13 +112,11 @@ impl Ctx<'_> {
                 own.switch_offset.store(written, Ordering::Relaxed);
                 // Release: pairs with the Acquire in `see_switch`: the offset is there.
                 own.flags.fetch_or(flags::SWITCHED, Ordering::Release);
-                true
+                tx.switch.switched(written);
             }
-            Err(_) => {
-                conn.tx_mode.store(MODE_TCP, Ordering::SeqCst);
-                false
-            }
+            Err(_) => conn.publish_tx(TxSwitch::Tcp),
         }
+        tx.switch.in_ring()
     }
 
     /// Reader: goes on to the ring if the peer has switched. The mode now.
@@ -120,20 +132,31 @@ impl Ctx<'_> {
             return Ok(mode);
         }
         let mut rx = conn.lock_rx();
-        if conn.rx_mode.load(Ordering::Acquire) != MODE_HYBRID {
-            return Ok(conn.rx_mode.load(Ordering::Acquire));
+        if rx.switch == RxSwitch::Tcp {
+            self.count_rest(&mut rx, peer)?;
         }
+        Ok(conn.rx_mode.load(Ordering::Acquire))
+    }
+
+    /// Reader that finds TCP empty before the offset of the switch: whether the program has read
+    /// the rest behind the library's back.
+    pub(crate) fn count_again(&self) -> Result<u32, Errno> {
+        if let Some((_, peer)) = self.conn.lines() {
+            self.count_rest(&mut self.conn.lock_rx(), peer)?;
+        }
+        Ok(self.conn.rx_mode.load(Ordering::Acquire))
+    }
+
+    fn count_rest(&self, rx: &mut Rx, peer: &Line) -> Result<(), Errno> {
         let offset = peer.switch_offset.load(Ordering::Relaxed);
         // Bytes that still arrive make the count unstable: the next look finds it.
-        let Ok(read) = tcp::read_so_far(self.fd) else { return Ok(mode) };
-        let Some(rest) = offset.checked_sub(read) else {
-            self.fault(Reason::PROTOCOL);
+        let Ok(read) = tcp::read_so_far(self.fd) else { return Ok(()) };
+        if let Err(reason) = rx.switch.on_peer_switched(offset, read) {
+            self.fault(reason);
             return Err(Errno(libc::ECONNRESET));
-        };
-        rx.drain = rest;
-        let next = if rest == 0 { MODE_RING } else { MODE_DRAIN };
-        conn.rx_mode.store(next, Ordering::Release);
-        Ok(next)
+        }
+        self.conn.publish_rx(rx.switch);
+        Ok(())
     }
 
     /// The peer broke the rules: resets the connection, for both ends.
@@ -141,6 +164,7 @@ impl Ctx<'_> {
     pub(crate) fn fault(&self, reason: Reason) {
         self.conn.reason.store(reason.0, Ordering::Relaxed);
         self.conn.raise(flag::PEER_GONE);
+        // Not the machine's: what is sent from now on is for the kernel to refuse.
         self.conn.tx_mode.store(MODE_TCP, Ordering::Release);
         self.reset_on_close();
         // SHUT_RDWR: the program's next calls see the end of the connection.

@@ -2,16 +2,16 @@
 use super::switch::Inside;
 use super::wait::{Deadline, Spin, Woken};
 use super::Ctx;
-use crate::arena::{bump, flag, phase, Tx, TxGuard, MODE_RING};
+use crate::arena::{bump, flag, phase, TxGuard, MODE_RING};
 use crate::engine::Ret;
 use crate::errno::Errno;
 use crate::reason::Reason;
 use crate::ring::RingError;
-use crate::shm::layout::flags;
 use crate::sync::Ordering;
 use crate::sys::iov::{input, Bufs};
 use crate::sys::{clock, raw};
-use crate::transport::{Loopback, Sender};
+use crate::transport::loopback::Loopback;
+use crate::transport::{Link, Sender};
 use libc::c_int;
 
 /// Longest time between two looks at the TCP socket of a busy sender or receiver.
@@ -39,19 +39,16 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
         return Ok(ctx.sent_tcp(real()));
     }
     if conn.phase() == phase::IDLE {
-        let some = bufs.total().is_ok_and(|total| total > 0);
         if flags & KERNEL_ONLY != 0 {
             ctx.fall_back(Reason::OPTUNSUPP);
-        } else if let Some(accept) = some.then(|| ctx.accept_message()).flatten() {
-            if let Some(sent) = ctx.send_with_accept(&accept, bufs, flags) {
-                return Ok(ctx.sent_tcp(sent));
-            }
+        } else if bufs.total().is_ok_and(|total| total > 0) {
+            ctx.offer(libc::MSG_MORE);
         }
-        return Ok(ctx.sent_tcp(real()));
-    }
-    ctx.progress();
-    if flags & KERNEL_ONLY == 0 && ctx.switch_tx() {
-        return through_ring(ctx, bufs, flags, real);
+    } else {
+        ctx.progress();
+        if flags & KERNEL_ONLY == 0 && ctx.switch_tx() {
+            return through_ring(ctx, bufs, flags, real);
+        }
     }
     let inside = Inside::enter(&conn.tx_inside);
     if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
@@ -62,12 +59,11 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
     drop(inside);
     if let Ok(bytes) = usize::try_from(sent) {
         ctx.traffic(bytes, false);
-        ctx.watch_upload();
     }
     Ok(ctx.sent_tcp(sent))
 }
 
-impl Ctx<'_> {
+impl<'a> Ctx<'a> {
     pub(crate) fn sent_tcp(&self, sent: isize) -> isize {
         if let Ok(bytes) = u64::try_from(sent) {
             bump(&self.conn.tx_tcp_bytes, bytes);
@@ -86,32 +82,10 @@ impl Ctx<'_> {
         bytes.cast_signed()
     }
 
-    /// Client that sends much and receives nothing: an ACCEPT may have come alone.
-    fn watch_upload(&self) {
-        if self.conn.phase() != phase::VIRGIN {
-            return;
-        }
-        let sent = self.conn.tx_tcp_bytes.load(Ordering::Relaxed);
-        {
-            let mut setup = self.conn.lock_setup();
-            if sent < setup.look_at {
-                return;
-            }
-            setup.look_at = sent + (64 << 10);
-        }
-        self.look_for_accept();
-    }
-
-    /// The sending half of the transport.
+    /// This end of the transport, once attached: the one place that says which.
     #[inline(always)]
-    pub(crate) fn sender<'t>(&self, tx: &'t mut Tx) -> Option<Loopback<'t>>
-    where
-        Self: 't,
-    {
-        let (own, peer) = self.conn.lines()?;
-        let group = self.group()?;
-        // SAFETY-free: the ring's address and size come from the private geometry.
-        Some(Loopback::sender((&self.process.device, group), self.conn, own, peer, tx))
+    pub(crate) fn link(&self) -> Option<Loopback<'a>> {
+        Loopback::new(self.conn, &self.process.device, self.group()?)
     }
 
     /// Looks whether the peer is still there, now and then and when there was news.
@@ -133,13 +107,13 @@ impl Ctx<'_> {
         } else if revents & libc::POLLRDHUP != 0 {
             // A peer that shuts its sending direction down says so in its line; one that closed
             // or died does not, and only TCP can answer what is sent to it.
-            let peer = self.conn.lines().map_or(0, |(_, peer)| peer.flags.load(Ordering::Acquire));
-            if peer & flags::DONE_WRITING == 0 || peer & flags::CLOSED != 0 {
+            let peer = self.link().map(Link::peer).unwrap_or_default();
+            if !peer.done_writing || peer.closed {
                 self.conn.raise(flag::PEER_GONE);
             }
             self.conn.raise(flag::FIN);
         }
-        if self.group().is_some_and(|group| group.is_dead()) {
+        if self.link().is_some_and(Link::is_gone) {
             self.conn.raise(flag::PEER_GONE);
         }
     }
@@ -153,6 +127,16 @@ struct Place {
     done: usize,
 }
 
+impl Place {
+    /// How a call ends that cannot go on: with what it moved, if it moved any.
+    fn or(&self, errno: Errno) -> Result<usize, Errno> {
+        match self.done {
+            0 => Err(errno),
+            done => Ok(done),
+        }
+    }
+}
+
 fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
     let total = bufs.total()?;
     let mut place = Place::default();
@@ -164,8 +148,7 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
             Step::Full(cons) => cons,
             Step::Kernel if place.done > 0 => return Ok(ctx.sent_ring(place.done)),
             Step::Kernel => return Ok(ctx.sent_tcp(real())),
-            Step::Failed(_) if place.done > 0 => return Ok(ctx.sent_ring(place.done)),
-            Step::Failed(errno) => return Err(errno),
+            Step::Failed(errno) => return place.or(errno).map(|done| ctx.sent_ring(done)),
         };
         let dontwait = flags & libc::MSG_DONTWAIT != 0
             || *nonblocking.get_or_insert_with(|| raw::is_nonblocking(ctx.fd));
@@ -173,13 +156,10 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
             if ctx.block_tx() {
                 continue;
             }
-            return match place.done {
-                0 => Err(Errno::AGAIN),
-                done => Ok(ctx.sent_ring(done)),
-            };
+            return place.or(Errno::AGAIN).map(|done| ctx.sent_ring(done));
         }
-        let peer = ctx.conn.lines().map(|(_, peer)| peer);
-        let moved = || peer.is_none_or(|peer| peer.cons.load(Ordering::Acquire) != full);
+        let link = ctx.link();
+        let moved = || link.is_none_or(|link| link.drained() != full);
         if SPIN.run(ctx.process, moved) || ctx.block_tx() {
             continue;
         }
@@ -188,9 +168,8 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
         let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
         match ctx.sleep(events, deadline, || ctx.block_tx()) {
             Ok(Woken::Look) => {}
-            Ok(Woken::Timeout) if place.done == 0 => return Err(Errno::AGAIN),
-            Err(errno) if place.done == 0 => return Err(errno),
-            _ => return Ok(ctx.sent_ring(place.done)),
+            Ok(Woken::Timeout) => return place.or(Errno::AGAIN).map(|done| ctx.sent_ring(done)),
+            Err(errno) => return place.or(errno).map(|done| ctx.sent_ring(done)),
         }
     }
 }
@@ -213,17 +192,46 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
         return Step::Kernel;
     }
     ctx.look_at_peer(&mut tx);
-    let Some((_, peer)) = conn.lines() else { return Step::Kernel };
-    if peer.flags.load(Ordering::Acquire) & flags::CLOSED != 0 {
+    let Some(link) = ctx.link() else { return Step::Kernel };
+    if link.peer().closed {
         conn.raise(flag::PEER_GONE);
     }
     if conn.has(flag::TX_SHUT | flag::PEER_GONE) {
         return Step::Kernel;
     }
     // Before the copy: what the consumer frees meanwhile is seen as progress.
-    let cons = peer.cons.load(Ordering::Acquire);
+    let drained = link.drained();
     let segment = ctx.process.config.autosplit_size as usize;
-    let Some(mut sender) = ctx.sender(&mut tx) else { return Step::Kernel };
+    match fill(&mut link.sender(&mut tx), bufs, total, segment, place) {
+        Fill::All => Step::Done,
+        Fill::Part => Step::Full(drained),
+        Fill::Failed(errno) => Step::Failed(errno),
+        Fill::Violation => {
+            drop(tx);
+            ctx.fault(Reason::PROTOCOL);
+            Step::Kernel
+        }
+    }
+}
+
+enum Fill {
+    All,
+    /// As much as fits.
+    Part,
+    /// The program's buffers are not there.
+    Failed(Errno),
+    Violation,
+}
+
+/// Puts the program's bytes from `place` on, and publishes them.
+#[inline]
+fn fill<S: Sender>(
+    sender: &mut S,
+    bufs: &Bufs,
+    total: usize,
+    segment: usize,
+    place: &mut Place,
+) -> Fill {
     while place.done < total {
         let part = bufs.part(place.buffer, place.skip, total - place.done);
         let (base, len) = match part {
@@ -235,7 +243,7 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
             Ok(part) => part,
             Err(errno) => {
                 sender.flush();
-                return Step::Failed(errno);
+                return Fill::Failed(errno);
             }
         };
         match sender.put(input(base, len), segment) {
@@ -244,22 +252,18 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
                 place.skip += n;
                 if n < len {
                     sender.flush();
-                    return Step::Full(cons);
+                    return Fill::Part;
                 }
             }
             Err(RingError::Fault(_)) => {
                 sender.flush();
-                return Step::Failed(Errno::FAULT);
+                return Fill::Failed(Errno::FAULT);
             }
-            Err(RingError::Violation(_)) => {
-                drop(tx);
-                ctx.fault(Reason::PROTOCOL);
-                return Step::Kernel;
-            }
+            Err(RingError::Violation(_)) => return Fill::Violation,
         }
     }
     sender.flush();
-    Step::Done
+    Fill::All
 }
 
 impl Ctx<'_> {
@@ -277,9 +281,9 @@ impl Ctx<'_> {
                 return true;
             }
         }
-        match self.sender(&mut tx) {
-            Some(mut sender) => sender.block().unwrap_or(true),
-            None => true,
-        }
+        self.link().is_none_or(|link| link.sender(&mut tx).block().unwrap_or(true))
     }
 }
+
+#[cfg(test)]
+mod tests;

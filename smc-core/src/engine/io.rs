@@ -1,17 +1,19 @@
 //! Connections: setting up, sending, receiving, options.
 use super::life::count_connection;
 use super::Ret;
-use crate::arena::{flag, phase};
+use crate::arena::{flag, phase, Setup};
 use crate::conn::{file, pipe, rx, tx, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process;
 use crate::reason::Reason;
-use crate::sync::Ordering;
-use crate::sys::iov::{store, Bufs};
+use crate::sys::iov::{probe, store, Bufs};
 use crate::sys::raw;
 use crate::sys::thread::{self, outside, Critical};
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr, socklen_t};
+
+/// The longest address (`struct sockaddr_storage`).
+const ADDRESS_MAX: usize = 128;
 
 /// The connection of a descriptor, and the section in which no signal handler runs.
 #[inline(always)]
@@ -35,12 +37,8 @@ pub fn connect(
     if ctx.conn.phase() == phase::FRESH && (result == 0 || is_under_way()) {
         count_connection(ctx.process);
         ctx.conn.raise(flag::CLIENT);
-        if ctx.conn.has(flag::MARKED) {
-            ctx.conn.reason.store(Reason::PEERNOSMC.0, Ordering::Relaxed);
-            ctx.conn.set_phase(phase::VIRGIN);
-        } else {
-            ctx.fall_back(Reason::MODE_OFF);
-        }
+        let plain = if ctx.conn.has(flag::MARKED) { None } else { Some(Reason::MODE_OFF) };
+        ctx.handshake(|setup| setup.connects(plain));
     }
     Ok(result)
 }
@@ -54,7 +52,7 @@ fn is_under_way() -> bool {
 pub fn listen(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
     let result = real();
     if let (Some((ctx, _critical)), 0) = (enter(fd), result) {
-        ctx.conn.set_phase(phase::LISTENER);
+        ctx.handshake(Setup::listens);
     }
     Ok(result)
 }
@@ -88,10 +86,13 @@ pub fn recv_vec(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match enter(fd) {
-        Some((ctx, _critical)) => rx::recv(&ctx, &Bufs::vector(iov, count)?, flags, || outside(real)),
-        None => Ok(real()),
+    let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
+    let bufs = Bufs::vector(iov, count)?;
+    // A read of nothing is answered before TCP is asked (`sock_read_iter`).
+    if bufs.total()? == 0 {
+        return Ok(0);
     }
+    rx::recv(&ctx, &bufs, flags, || outside(real))
 }
 /// `recvmsg`, and each message of `recvmmsg`.
 pub fn recv_msg(
@@ -150,7 +151,10 @@ pub fn send_msg(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
-    let (bufs, _) = Bufs::message(msg)?;
+    let (bufs, header) = Bufs::message(msg)?;
+    // The kernel copies both in before it looks at them.
+    probe(header.msg_name.cast(), (header.msg_namelen as usize).min(ADDRESS_MAX))?;
+    probe(header.msg_control.cast(), header.msg_controllen)?;
     tx::send(&ctx, &bufs, flags, || outside(real))
 }
 /// `sendfile` to a socket of ours.
@@ -217,7 +221,7 @@ pub fn setsockopt(
         None => Ok(real()),
     }
 }
-/// `fcntl` on a tracked fd; `F_DUPFD` and `F_DUPFD_CLOEXEC` are told by [`duplicated`] as well.
+/// `fcntl` on a tracked fd; `F_DUPFD` and `F_DUPFD_CLOEXEC` are told by [`super::duplicated`] as well.
 pub fn fcntl(fd: c_int, _cmd: c_int, _arg: usize, real: impl FnOnce() -> isize) -> Ret {
     if fdtable::entry(fd) == Entry::internal() {
         return Err(Errno::BADF);

@@ -1,6 +1,6 @@
 //! Birth and death of descriptors: which numbers are connections.
 use super::{Kind, Ret};
-use crate::arena::{flag, phase, CONNS};
+use crate::arena::{flag, Setup, CONNS};
 use crate::conn::Ctx;
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
@@ -27,13 +27,13 @@ pub(super) fn adopt_inherited() {
 fn adopt(process: &Process, fd: c_int) {
     if tcp::is_listening(fd) {
         if let Some(ctx) = track(process, fd) {
-            ctx.conn.set_phase(phase::LISTENER);
+            ctx.handshake(Setup::listens);
         }
     } else if tcp::is_connected(fd) {
         if let Some(ctx) = track(process, fd) {
             count_connection(process);
             ctx.conn.raise(flag::ADOPTED);
-            ctx.conn.set_phase(phase::IDLE);
+            ctx.handshake(Setup::is_accepted);
         }
     }
 }
@@ -112,7 +112,7 @@ pub fn accepted(listener: c_int, fd: c_int) {
     }
     if let Some(ctx) = track(process, fd) {
         count_connection(process);
-        ctx.conn.set_phase(phase::IDLE);
+        ctx.handshake(Setup::is_accepted);
     }
 }
 /// An epoll instance was made.

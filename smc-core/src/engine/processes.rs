@@ -10,8 +10,8 @@ pub fn fork_prepare() {
     let Some(process) = process::get() else { return };
     process.device.control.lock_for_fork();
     process.epolls.lock_for_fork();
-    core::mem::forget(process.device.groups.changing.lock());
-    core::mem::forget(process.netlink.lock());
+    process.device.groups.changing.hold();
+    process.netlink.hold();
     // Before the child exists, so that nobody attaches what two processes hold.
     for_each_conn(process, |ctx| {
         ctx.conn.procs.fetch_add(1, Ordering::AcqRel);
@@ -36,9 +36,9 @@ fn for_each_conn(process: &Process, mut with: impl FnMut(Ctx<'_>)) {
 
 fn fork_done(process: &Process) {
     // SAFETY: requires that this thread holds the locks: `fork_prepare` took them.
-    unsafe { process.netlink.force_unlock() };
+    unsafe { process.netlink.let_go() };
     // SAFETY: as above.
-    unsafe { process.device.groups.changing.force_unlock() };
+    unsafe { process.device.groups.changing.let_go() };
     process.epolls.unlock_after_fork();
     process.device.control.unlock_after_fork();
 }
@@ -55,9 +55,6 @@ pub fn fork_child() {
     crate::sys::signals::after_fork();
     fork_done(process);
     process.after_fork();
-    process.device.control.after_fork();
-    fdtable::drop_internal(core::mem::replace(&mut *process.netlink.lock(), -1));
-    process.device.queues.after_fork(|queue| process.epolls.owns_queue(queue));
 }
 /// At a normal exit of the process: appends the summary line.
 pub fn process_exit() {

@@ -1,5 +1,6 @@
 //! The epoll instances of this process.
-use super::instance::{Instance, Place};
+use super::instance::Instance;
+use super::registry::Place;
 use crate::arena::{flag, phase};
 use crate::conn::Ctx;
 use crate::engine::Ret;
@@ -12,6 +13,7 @@ use crate::sys::raw;
 use libc::{c_int, epoll_event};
 use once_cell::race::OnceBox;
 
+const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// Instances of a process; more than that are left to the kernel, with their sockets on TCP.
 const INSTANCES: usize = 1024;
 
@@ -106,11 +108,18 @@ impl Epolls {
         real: impl FnOnce() -> isize,
     ) -> Ret {
         let entry = fdtable::entry(fd);
-        if let (Some(nested), libc::EPOLL_CTL_ADD) = (self.of(fd), op) {
-            nested.watch(process);
+        let instance = self.of(epfd);
+        if let (Some(index), libc::EPOLL_CTL_ADD) = (entry.as_epoll(), op) {
+            if let Some(nested) = self.get(index) {
+                nested.watch(process);
+                nested.settle(process, &mut nested.state.lock());
+            }
+            if let Some(instance) = instance {
+                instance.state.lock().nested.push(index);
+            }
             return Ok(real());
         }
-        let Some(instance) = self.of(epfd) else {
+        let Some(instance) = instance else {
             return Ok(real());
         };
         if entry == Entry::internal() {
@@ -118,7 +127,7 @@ impl Epolls {
         }
         let Some(ctx) = Ctx::of(process, fd) else { return Ok(real()) };
         let mut state = instance.state.lock();
-        let known = state.reg_of(fd);
+        let known = state.reg_of(fd).or_else(|| state.find(fd, ctx.index));
         match op {
             libc::EPOLL_CTL_ADD => {
                 if known.is_some() {
@@ -138,11 +147,9 @@ impl Epolls {
                 }
                 ctx.conn.raise(flag::SEEN_WAIT | flag::IN_EPOLL);
                 if ctx.conn.has(flag::CONSENTED) && state.share(instance, &ctx, index) {
-                    // A new registration tells of what is there.
-                    state.look_at(
-                        ctx.conn.group.load(Ordering::Relaxed) as usize,
-                        ctx.conn.slot.load(Ordering::Relaxed) as usize,
-                    );
+                    // A new registration tells of what is there, once.
+                    state.take_inner(instance, process);
+                    state.look_at(ctx.conn, index);
                     instance.nudge(process);
                 }
                 Ok(0)
@@ -151,6 +158,9 @@ impl Epolls {
                 let Some(index) = known else { return Ok(real()) };
                 let event = fetch(event)?;
                 let Some(reg) = state.reg(index) else { return Err(Errno(libc::ENOENT)) };
+                if (event.events | reg.events) & EXCLUSIVE != 0 {
+                    return Err(Errno::INVAL);
+                }
                 if reg.place == Place::Outer {
                     (reg.events, reg.data) = (event.events, event.u64);
                     return Ok(real());
@@ -161,10 +171,7 @@ impl Epolls {
                 }
                 (reg.events, reg.data, reg.fired) = (event.events, event.u64, false);
                 if reg.place == Place::Shared {
-                    state.look_at(
-                        ctx.conn.group.load(Ordering::Relaxed) as usize,
-                        ctx.conn.slot.load(Ordering::Relaxed) as usize,
-                    );
+                    state.look_at(ctx.conn, index);
                     instance.nudge(process);
                 } else if ctx.conn.phase() == phase::PLAIN {
                     state.expel(instance, index);
@@ -213,10 +220,16 @@ impl Epolls {
 
     /// Something changed on this side: whoever waits for the connection looks again.
     pub(crate) fn look_again(&self, ctx: &Ctx<'_>) {
-        let group = ctx.conn.group.load(Ordering::Relaxed) as usize;
-        let slot = ctx.conn.slot.load(Ordering::Relaxed) as usize;
         for instance in self.live() {
-            instance.state.lock().look_at(group, slot);
+            let mut state = instance.state.lock();
+            let all = state.of_conn(ctx.index);
+            if all.is_empty() {
+                continue;
+            }
+            for index in all {
+                state.look_at(ctx.conn, index);
+            }
+            drop(state);
             instance.nudge(ctx.process);
         }
     }
@@ -244,7 +257,7 @@ impl Epolls {
     /// Locks every instance, so that a fork copies none in the middle of a change.
     pub(crate) fn lock_for_fork(&self) {
         for instance in self.all.iter().map_while(|cell| cell.get()) {
-            core::mem::forget(instance.state.lock());
+            instance.state.hold();
         }
     }
 
@@ -252,24 +265,23 @@ impl Epolls {
     pub(crate) fn unlock_after_fork(&self) {
         for instance in self.all.iter().map_while(|cell| cell.get()) {
             // SAFETY: requires that this thread holds the lock: `lock_for_fork` took it.
-            unsafe { instance.state.force_unlock() };
+            unsafe { instance.state.let_go() };
         }
     }
-}
 
-impl Instance {
-    /// Somebody is going to wait for the descriptor itself.
-    pub(crate) fn watch(&self, process: &Process) {
-        self.watched.store(true, Ordering::Release);
-        let mut state = self.state.lock();
-        self.arm(process, &state);
-        let mut found = false;
-        state.collect(process, &mut |_, _| {
-            found = true;
-            false
-        });
-        if found {
-            self.nudge(process);
+    /// Before the kernel is asked about descriptors among which is an epoll instance: its bell
+    /// then says what its rings have to tell.
+    pub(crate) fn settle(&self, process: &Process, fd: c_int) {
+        if let Some(instance) = self.of(fd) {
+            instance.watch(process);
+            instance.settle(process, &mut instance.state.lock());
+        }
+    }
+
+    /// The same for instances that are registered in another one.
+    pub(super) fn settle_nested(&self, process: &Process, nested: &[u32]) {
+        for instance in nested.iter().filter_map(|index| self.get(*index)) {
+            instance.settle(process, &mut instance.state.lock());
         }
     }
 }

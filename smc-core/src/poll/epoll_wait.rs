@@ -1,5 +1,6 @@
 //! `epoll_wait` and its kin.
-use super::instance::{Instance, State, TAG_BELL, TAG_INNER};
+use super::instance::{Instance, TAG_BELL, TAG_INNER};
+use super::registry::State;
 use crate::conn::wait::Deadline;
 use crate::sys::thread::{last_errno, outside};
 use crate::engine::Ret;
@@ -16,6 +17,8 @@ use libc::{c_int, epoll_event, sigset_t};
 const BATCH: usize = 32;
 /// Link groups whose news are looked at while spinning; with more of them nobody spins.
 const SPUN: usize = 8;
+/// Room for fewer events than this is few: rings and the kernel come first by turns.
+const FEW: usize = 16;
 /// Shortest and longest time between two looks at the kernel's events while rings are busy.
 const LOOK_MIN_US: u64 = 20;
 const LOOK_MAX_US: u64 = 2_000;
@@ -43,7 +46,7 @@ impl Out {
     }
 }
 
-/// Waits on an instance; `real` is the program's own call, for one that has nothing of ours.
+/// Waits on an instance; `real` is the program's own call, for arguments that the kernel refuses.
 pub(crate) fn wait(
     process: &Process,
     instance: &Instance,
@@ -53,78 +56,108 @@ pub(crate) fn wait(
     mask: *const sigset_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    if instance.inner() < 0 || max <= 0 {
+    if max <= 0 {
         return Ok(real());
     }
     let mut out = Out { at: events, max: max as usize, count: 0, bad: false };
-    let mut deadline_of = Some(deadline);
-    let mut deadline = None;
-    loop {
-        let watched = instance.watched.load(Ordering::Acquire);
-        {
-            let mut state = instance.state.lock();
-            let more = state.collect(process, &mut |events, data| out.emit(events, data));
-            if out.count > 0 {
-                look_at_kernel(process, instance, &mut state, &mut out);
-                if more || watched {
-                    instance.arm(process, &state);
-                    instance.nudge(process);
-                }
-                return finish(&out);
-            }
-        }
-        let end = match (deadline, deadline_of.take()) {
-            (Some(end), _) => end,
-            (None, Some(make)) => *deadline.insert(make()?),
-            (None, None) => None,
-        };
-        // `None`: the program does not want to wait at all.
-        let Some(end) = end else {
-            let mut state = instance.state.lock();
-            kernel_now(process, instance, &mut state, &mut out);
-            if watched {
-                instance.arm(process, &state);
-            }
-            return finish(&out);
-        };
-        if spin(process, instance) {
-            continue;
-        }
-        let ready = {
-            let mut state = instance.state.lock();
-            instance.arm(process, &state);
-            state.collect(process, &mut |events, data| out.emit(events, data));
-            out.count > 0
-        };
-        if ready {
-            return finish(&out);
-        }
-        clock::calibrate();
-        let left = end.left();
-        let millis = left.map_or(-1, |ns| {
-            c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
-        });
-        if let Some(page) = process.page() {
-            crate::arena::bump(&page.sleeps, 1);
-        }
-        instance.waiters.fetch_add(1, Ordering::AcqRel);
-        let outer = instance.outer.load(Ordering::Acquire);
-        // SAFETY: requires the program's array, as it gave it to us; a bad one is EFAULT.
-        let got =
-            outside(|| unsafe { (process.real.epoll_pwait)(outer, events, max, millis, mask) });
-        let errno = last_errno();
-        instance.waiters.fetch_sub(1, Ordering::AcqRel);
-        let Ok(got) = usize::try_from(got) else { return Err(errno) };
+    if gather(process, instance, &mut out) {
+        return finish(&out);
+    }
+    let Some(end) = deadline()? else {
+        // The program does not want to wait at all.
+        settle_nested(process, instance);
         let mut state = instance.state.lock();
-        translate(process, instance, &mut state, &mut out, got);
-        state.collect(process, &mut |events, data| out.emit(events, data));
-        if out.count > 0 || (got == 0 && left.is_some()) {
-            if watched {
-                instance.arm(process, &state);
-            }
+        kernel_now(process, instance, &mut state, &mut out);
+        instance.settle(process, &mut state);
+        return finish(&out);
+    };
+    loop {
+        let ready = spin(process, instance) && gather(process, instance, &mut out);
+        if ready || arm_and_gather(process, instance, &mut out) {
             return finish(&out);
+        }
+        let left = end.left();
+        match sleep(process, instance, &mut out, left, mask)? {
+            0 if left.is_some() => return finish(&out),
+            _ if out.count > 0 => return finish(&out),
+            _ => {}
         }
     }
+}
+
+/// What is ready without asking the kernel, and the kernel's too when it is time.
+fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
+    if instance.inner() < 0 {
+        return false;
+    }
+    let mut state = instance.state.lock();
+    // Where there is room for few events the two sides take turns.
+    let few = out.max < FEW;
+    let turn = few && !instance.kernel_last.fetch_xor(true, Ordering::Relaxed);
+    let due = !few && is_due(instance);
+    if turn {
+        look_at_kernel(process, instance, &mut state, out);
+    }
+    let first = out.count == 0;
+    let more = out.room() > 0
+        && state.collect(process, &mut |events, data| out.emit(events, data));
+    if first && out.count > 0 && due {
+        look_at_kernel(process, instance, &mut state, out);
+    }
+    if out.count > 0 {
+        if instance.watched.load(Ordering::Acquire) {
+            instance.settle(process, &mut state);
+        } else if more {
+            instance.nudge(process);
+        }
+    }
+    out.count > 0
+}
+
+/// The last look before a sleep.
+fn arm_and_gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
+    settle_nested(process, instance);
+    let mut state = instance.state.lock();
+    instance.arm(process, &state);
+    state.collect(process, &mut |events, data| out.emit(events, data));
+    out.count > 0
+}
+
+fn settle_nested(process: &Process, instance: &Instance) {
+    let nested = core::mem::take(&mut instance.state.lock().nested);
+    if !nested.is_empty() {
+        process.epolls.settle_nested(process, &nested);
+        instance.state.lock().nested.extend_from_slice(&nested);
+    }
+}
+
+/// Sleeps in the kernel and takes its events; how many it had.
+fn sleep(
+    process: &Process,
+    instance: &Instance,
+    out: &mut Out,
+    left: Option<u64>,
+    mask: *const sigset_t,
+) -> Result<usize, Errno> {
+    clock::calibrate();
+    let millis =
+        left.map_or(-1, |ns| c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX));
+    if let Some(page) = process.page() {
+        crate::arena::bump(&page.sleeps, 1);
+    }
+    let max = c_int::try_from(out.max).unwrap_or(c_int::MAX);
+    instance.waiters.fetch_add(1, Ordering::AcqRel);
+    let outer = instance.outer.load(Ordering::Acquire);
+    // SAFETY: requires the program's array, as it gave it to us; a bad one is EFAULT.
+    let got = outside(|| unsafe { (process.real.epoll_pwait)(outer, out.at, max, millis, mask) });
+    let errno = last_errno();
+    instance.waiters.fetch_sub(1, Ordering::AcqRel);
+    let Ok(got) = usize::try_from(got) else { return Err(errno) };
+    let mut state = instance.state.lock();
+    translate(process, instance, &mut state, out, got);
+    state.collect(process, &mut |events, data| out.emit(events, data));
+    instance.settle(process, &mut state);
+    Ok(got)
 }
 
 fn finish(out: &Out) -> Ret {
@@ -166,18 +199,22 @@ impl Instance {
     }
 }
 
-/// The kernel's events, at once when it is time: no descriptor starves beside busy rings.
+/// Whether it is time to look at the kernel's events although rings are busy.
+fn is_due(instance: &Instance) -> bool {
+    let since = clock::ticks().wrapping_sub(instance.looked.load(Ordering::Relaxed));
+    since >= instance.interval.load(Ordering::Relaxed)
+}
+
+/// The kernel's events: no descriptor starves beside busy rings.
 fn look_at_kernel(process: &Process, instance: &Instance, state: &mut State, out: &mut Out) {
-    let now = clock::ticks();
-    let since = now.wrapping_sub(instance.looked.load(Ordering::Relaxed));
-    let interval = instance.interval.load(Ordering::Relaxed);
-    if since < interval || out.room() == 0 {
+    if out.room() == 0 {
         return;
     }
     let before = out.count;
     kernel_now(process, instance, state, out);
-    instance.looked.store(now, Ordering::Relaxed);
+    instance.looked.store(clock::ticks(), Ordering::Relaxed);
     // Where there was something there will be more soon.
+    let interval = instance.interval.load(Ordering::Relaxed);
     let next = if out.count > before {
         clock::us_to_ticks(LOOK_MIN_US)
     } else {
@@ -192,13 +229,20 @@ fn look_at_kernel(process: &Process, instance: &Instance, state: &mut State, out
 /// Appends the kernel's events, without waiting.
 fn kernel_now(process: &Process, instance: &Instance, state: &mut State, out: &mut Out) {
     let mut batch = [epoll_event { events: 0, u64: 0 }; BATCH];
-    let room = out.room().min(BATCH);
     let outer = instance.outer.load(Ordering::Acquire);
-    let Ok(got) = raw::epoll_now(outer, &mut batch[..room]) else { return };
     // What the rings have told already must not be told twice in one call.
     let first = out.count == 0;
-    for event in batch.iter().take(got) {
-        pass(process, instance, state, out, *event);
+    let before = out.count;
+    // Once more where our own two members took all the room.
+    for _ in 0..3 {
+        let room = out.room().min(BATCH);
+        let Ok(got) = raw::epoll_now(outer, &mut batch[..room]) else { return };
+        for event in batch.iter().take(got) {
+            pass(process, instance, state, out, *event);
+        }
+        if got < room || out.count > before || room > 2 {
+            break;
+        }
     }
     if first {
         state.collect(process, &mut |events, data| out.emit(events, data));

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! epoll      the instances of this process, and what a change of a connection means to them
-//! instance   one instance: registrations, what is ready
+//! instance   one instance: its hidden inner epoll and its bell
+//! registry   what is registered in it, and which of it is ready
 //! epoll_wait waiting on one
 //! set        poll and select, which lower to the same function
 //! ```
 mod epoll;
 mod epoll_wait;
 mod instance;
+mod registry;
 pub(crate) mod set;
 
 pub(crate) use epoll::Epolls;

@@ -104,9 +104,6 @@ fn poll(
 /// Notes that the program waits for these sockets where we see it, and takes ACCEPTs out.
 fn prepare(process: &Process, fds: &[pollfd]) {
     for entry in fds {
-        if let Some(instance) = process.epolls.of(entry.fd) {
-            instance.watch(process);
-        }
         if let Some(ctx) = Ctx::of(process, entry.fd) {
             ctx.conn.raise(flag::SEEN_WAIT);
             ctx.progress();
@@ -120,6 +117,7 @@ fn look(process: &Process, fds: &mut [pollfd]) -> Result<usize, Errno> {
     for entry in fds.iter() {
         let own = shared(process, entry.fd).is_some();
         kernel.push(if own || is_internal(entry.fd) { -1 } else { entry.fd }, entry.events);
+        process.epolls.settle(process, entry.fd);
     }
     let kernel = kernel.get();
     if kernel.iter().any(|entry| entry.fd >= 0) {

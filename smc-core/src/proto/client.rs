@@ -1,7 +1,9 @@
 //! The connecting end.
 use super::LONE_ACCEPT_AFTER;
 use crate::reason::Reason;
-use crate::wire::clc::loopback::{prefix_for, LoopbackAccept, Prefix, ACCEPT_LEN, CERTAIN_LEN};
+use crate::wire::clc::loopback::{
+    prefix, prefix_for, LoopbackAccept, Prefix, ACCEPT_LEN, CERTAIN_LEN,
+};
 
 /// When a connection that could attach does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,7 +11,8 @@ pub struct AttachPolicy {
     /// After so many bytes, both directions together; `Some(0)`: at once. `None`: by `turns`, or
     /// after [`AttachPolicy::DEFAULT_BYTES`].
     pub after_bytes: Option<u64>,
-    /// Requests that must have been sent when `after_bytes` does not decide alone.
+    /// Requests after the first reply that must have been sent when `after_bytes` does not decide
+    /// alone.
     pub turns: u32,
     /// Calls on the connection that may pass before a request without an answer is cancelled.
     pub patience: u32,
@@ -21,9 +24,9 @@ impl AttachPolicy {
 }
 
 impl Default for AttachPolicy {
-    /// The second request shows that the connection is not a short one.
+    /// A second request after the first reply shows that the connection is not a short one.
     fn default() -> Self {
-        Self { after_bytes: None, turns: 2, patience: 1024 }
+        Self { after_bytes: None, turns: 2, patience: 4096 }
     }
 }
 
@@ -42,13 +45,22 @@ pub enum ClientState {
     Plain(Reason),
 }
 
+/// What the kernel says of a client's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientSocket {
+    /// Bytes of the stream that were read.
+    pub read: u64,
+    /// Its cookie.
+    pub cookie: u64,
+}
+
 /// What may follow the first bytes of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// More bytes.
     MayCome,
     /// More bytes, but none came for so long that they are not those of one write. This ends the
-    /// wait for a program whose own data begins like an ACCEPT.
+    /// wait for a program whose peer's data begins like an ACCEPT.
     GivenUp,
     /// Nothing: the stream has ended.
     Ended,
@@ -102,6 +114,7 @@ pub struct ClientHandshake {
     unwanted: Option<Reason>,
     bytes: u64,
     turns: u32,
+    received_last: bool,
     waits: u32,
     next_look: u64,
 }
@@ -124,40 +137,44 @@ impl ClientHandshake {
             unwanted: None,
             bytes: 0,
             turns: 0,
+            received_last: false,
             waits: 0,
             next_look: LONE_ACCEPT_AFTER,
         }
     }
 
-    /// Looks at bytes that wait to be read, `read_offset` of the stream having been read before.
+    /// Looks at bytes that wait to be read: `seen` is what is there, peeked.
     ///
-    /// `prefix` is what is there, peeked. `my_cookie` is the kernel's cookie of this socket. To be
-    /// called before anything is delivered while the state is [`ClientState::Virgin`]; in any
-    /// other state the answer is [`Verdict::Deliver`].
+    /// `socket` asks the kernel, `None` if that fails; it is called only for bytes that may be an
+    /// ACCEPT. To be called before anything is delivered while the state is
+    /// [`ClientState::Virgin`]; in any other state the answer is [`Verdict::Deliver`].
     pub fn first_bytes(
         &mut self,
-        read_offset: u64,
-        prefix: &[u8],
-        my_cookie: u64,
+        seen: &[u8],
         rest: Rest,
+        socket: impl FnOnce() -> Option<ClientSocket>,
     ) -> Verdict {
         if self.state != ClientState::Virgin {
             return Verdict::Deliver;
         }
-        if read_offset != 0 {
+        if prefix(seen) == Prefix::No {
+            return self.deliver(Reason::PEERNOSMC);
+        }
+        let Some(socket) = socket() else { return self.deliver(Reason::INTERR) };
+        if socket.read != 0 {
             return self.deliver(Reason::OFFSET);
         }
-        match (prefix_for(prefix, my_cookie), rest) {
+        match (prefix_for(seen, socket.cookie), rest) {
             (Prefix::No, _) => self.deliver(Reason::PEERNOSMC),
-            (Prefix::Whole, _) => match prefix.first_chunk().map(LoopbackAccept::parse) {
+            (Prefix::Whole, _) => match seen.first_chunk().map(LoopbackAccept::parse) {
                 Some(Ok(accept)) => Verdict::Remove(ACCEPT_LEN, accept),
                 Some(Err(_)) | None => self.deliver(Reason::PROTOCOL),
             },
-            (Prefix::Partial, Rest::Ended) if prefix.len() >= CERTAIN_LEN => {
-                Verdict::Discard(prefix.len())
+            (Prefix::Partial, Rest::Ended) if seen.len() >= CERTAIN_LEN => {
+                Verdict::Discard(seen.len())
             }
             (Prefix::Partial, Rest::Ended) => self.deliver(Reason::PEERNOSMC),
-            (Prefix::Partial, Rest::GivenUp) if (1..CERTAIN_LEN).contains(&prefix.len()) => {
+            (Prefix::Partial, Rest::GivenUp) if (1..CERTAIN_LEN).contains(&seen.len()) => {
                 self.deliver(Reason::PEERNOSMC)
             }
             (Prefix::Partial, _) => Verdict::NotYet,
@@ -175,11 +192,17 @@ impl ClientHandshake {
         };
     }
 
-    /// Counts bytes that the program sent or received. `turn`: they begin a request, that is they
-    /// are the first sent, or the first sent after something was received.
-    pub fn traffic(&mut self, bytes: u64, turn: bool) {
+    /// Counts bytes that the program sent.
+    pub fn sent(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
-        self.turns = self.turns.saturating_add(u32::from(turn));
+        self.turns = self.turns.saturating_add(u32::from(self.received_last));
+        self.received_last = false;
+    }
+
+    /// Counts bytes that the program received.
+    pub fn received(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.received_last = true;
     }
 
     /// Whether a client that only sends should look for an ACCEPT, by [`Self::first_bytes`] with
@@ -193,15 +216,14 @@ impl ClientHandshake {
         due
     }
 
-    /// Whether the server should be asked now.
-    pub fn pays(&self, policy: &AttachPolicy) -> bool {
-        if !matches!(self.state, ClientState::Accepted(_)) {
-            return false;
-        }
-        match policy.after_bytes {
+    /// The ACCEPT to answer, if the server should be asked now.
+    pub fn pays(&self, policy: &AttachPolicy) -> Option<LoopbackAccept> {
+        let ClientState::Accepted(accept) = self.state else { return None };
+        let pays = match policy.after_bytes {
             Some(bytes) => self.bytes >= bytes,
             None => self.turns >= policy.turns || self.bytes >= AttachPolicy::DEFAULT_BYTES,
-        }
+        };
+        pays.then_some(accept)
     }
 
     /// The server was asked.
@@ -211,16 +233,17 @@ impl ClientHandshake {
         }
     }
 
-    /// The request has an answer.
-    pub fn answered(&mut self, answer: Answer) {
+    /// The request has an answer. False: it was heard before.
+    pub fn answered(&mut self, answer: Answer) -> bool {
         if !matches!(self.state, ClientState::Requested(_)) {
-            return;
+            return false;
         }
         self.state = match answer {
             Answer::Attached => ClientState::Attached,
             Answer::Declined(reason) => ClientState::Plain(reason),
             Answer::Cancelled => ClientState::Plain(self.unwanted.unwrap_or(Reason::CANCELLED)),
         };
+        true
     }
 
     /// Counts a call that found no answer to the request.
@@ -282,159 +305,4 @@ impl ClientHandshake {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::LONE_ACCEPT_AFTER;
-    use super::{Answer, AttachPolicy, Cancel, ClientHandshake, ClientState, Rest, Stop, Verdict};
-    use crate::reason::Reason;
-    use crate::wire::clc::loopback::LoopbackAccept;
-
-    const ACCEPT: LoopbackAccept = LoopbackAccept {
-        gid: [1; 16],
-        token: [2; 16],
-        server_cookie: 3,
-        client_cookie: 4,
-        rx_code: 3,
-        tx_code: 3,
-        layout_version: 1,
-        uid: 0,
-    };
-
-    fn accepted() -> ClientHandshake {
-        let mut client = ClientHandshake::new(1);
-        client.removed(ACCEPT);
-        client
-    }
-
-    fn reason_after(read: u64, prefix: &[u8], cookie: u64, rest: Rest) -> Option<Reason> {
-        let mut client = ClientHandshake::new(1);
-        match client.first_bytes(read, prefix, cookie, rest) {
-            Verdict::Deliver => client.reason(),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn an_accept_is_removed_only_at_offset_0_and_for_this_socket() {
-        let bytes = ACCEPT.emit();
-        let mut client = ClientHandshake::new(1);
-        let verdict = client.first_bytes(0, &bytes, 4, Rest::MayCome);
-        assert_eq!(verdict, Verdict::Remove(100, ACCEPT));
-        assert_eq!(client.state(), ClientState::Virgin, "not before it was consumed");
-        assert_eq!(reason_after(0, &bytes, 5, Rest::MayCome), Some(Reason::PEERNOSMC));
-        assert_eq!(reason_after(1, &bytes, 4, Rest::MayCome), Some(Reason::OFFSET));
-        let mut unmarked = ClientHandshake::plain(Reason::MARK);
-        assert_eq!(unmarked.first_bytes(0, &bytes, 4, Rest::MayCome), Verdict::Deliver);
-    }
-
-    #[test]
-    fn a_part_of_an_accept_waits_for_the_rest() {
-        let bytes = ACCEPT.emit();
-        let judge =
-            |len: usize, rest| ClientHandshake::new(1).first_bytes(0, &bytes[..len], 4, rest);
-        for len in 0..100 {
-            assert_eq!(judge(len, Rest::MayCome), Verdict::NotYet, "{len} bytes");
-        }
-        // Without the cookie it may be a program's; with it, it cannot.
-        assert_eq!(judge(0, Rest::GivenUp), Verdict::NotYet);
-        assert_eq!(judge(15, Rest::GivenUp), Verdict::Deliver);
-        assert_eq!(judge(16, Rest::GivenUp), Verdict::NotYet);
-        assert_eq!(judge(15, Rest::Ended), Verdict::Deliver);
-        assert_eq!(judge(16, Rest::Ended), Verdict::Discard(16));
-    }
-
-    #[test]
-    fn another_layout_is_removed_but_not_used() {
-        let mut client = ClientHandshake::new(2);
-        client.removed(ACCEPT);
-        assert_eq!(client.reason(), Some(Reason::PEER_VERSION));
-        assert_eq!(client.first_bytes(100, b"x", 4, Rest::MayCome), Verdict::Deliver);
-    }
-
-    #[test]
-    fn a_client_that_only_sends_looks_now_and_then() {
-        let mut client = ClientHandshake::new(1);
-        let looks: Vec<_> = (0..5)
-            .map(|_| {
-                client.traffic(LONE_ACCEPT_AFTER / 2, false);
-                client.looks()
-            })
-            .collect();
-        assert_eq!(looks, [false, true, false, true, false]);
-        assert_eq!(client.first_bytes(0, &[], 4, Rest::MayCome), Verdict::NotYet);
-        client.removed(ACCEPT);
-        client.traffic(LONE_ACCEPT_AFTER, false);
-        assert!(!client.looks());
-    }
-
-    #[test]
-    fn the_second_request_or_bulk_pays() {
-        let policy = AttachPolicy::default();
-        let mut client = accepted();
-        client.traffic(10, true);
-        client.traffic(100, false);
-        assert!(!client.pays(&policy));
-        client.traffic(10, true);
-        assert!(client.pays(&policy));
-
-        let mut client = accepted();
-        client.traffic(AttachPolicy::DEFAULT_BYTES - 1, true);
-        assert!(!client.pays(&policy));
-        client.traffic(1, false);
-        assert!(client.pays(&policy));
-    }
-
-    #[test]
-    fn a_threshold_decides_alone() {
-        let at_once = AttachPolicy { after_bytes: Some(0), ..AttachPolicy::default() };
-        assert!(accepted().pays(&at_once));
-        assert!(!ClientHandshake::new(1).pays(&at_once), "not before ACCEPT");
-        let late = AttachPolicy { after_bytes: Some(1000), ..AttachPolicy::default() };
-        let mut client = accepted();
-        client.traffic(999, true);
-        client.traffic(0, true);
-        assert!(!client.pays(&late));
-        client.traffic(1, false);
-        assert!(client.pays(&late));
-    }
-
-    #[test]
-    fn an_unanswered_request_is_cancelled_after_a_while() {
-        let policy = AttachPolicy { patience: 3, ..AttachPolicy::default() };
-        let mut client = accepted();
-        assert_eq!(client.waited(&policy), None, "nothing was asked");
-        client.requested();
-        let waits: Vec<_> = (0..5).map(|_| client.waited(&policy)).collect();
-        assert_eq!(waits, [None, None, None, Some(Cancel), Some(Cancel)]);
-
-        let mut cancelled = client;
-        cancelled.answered(Answer::Cancelled);
-        assert_eq!(cancelled.reason(), Some(Reason::CANCELLED));
-        // The server was faster: its answer counts.
-        client.answered(Answer::Attached);
-        assert!(client.attached());
-        assert_eq!(client.reason(), None);
-    }
-
-    #[test]
-    fn a_client_that_stops_still_removes_an_accept() {
-        let mut client = ClientHandshake::new(1);
-        assert_eq!(client.stop(Reason::EXEC), Stop::Done);
-        let verdict = client.first_bytes(0, &ACCEPT.emit(), 4, Rest::MayCome);
-        assert_eq!(verdict, Verdict::Remove(100, ACCEPT));
-        client.removed(ACCEPT);
-        assert_eq!(client.state(), ClientState::Plain(Reason::EXEC));
-    }
-
-    #[test]
-    fn stopping_later_says_what_is_left_to_do() {
-        let mut client = accepted();
-        client.requested();
-        assert_eq!(client.stop(Reason::EXEC), Stop::Cancel);
-        let mut cancelled = client;
-        cancelled.answered(Answer::Cancelled);
-        assert_eq!(cancelled.state(), ClientState::Plain(Reason::EXEC));
-        client.answered(Answer::Attached);
-        assert_eq!(client.stop(Reason::EXEC), Stop::Leave);
-        assert_eq!(accepted().stop(Reason::EXEC), Stop::Done);
-    }
-}
+mod tests;

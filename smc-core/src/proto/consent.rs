@@ -3,48 +3,50 @@
 /// Whether a side may tell its peer that it can switch.
 ///
 /// Consent may be given only while no thread waits in the kernel for TCP alone; once it is given,
-/// no thread may start to. It is never taken back. A thread that is killed within such a wait is
-/// counted for ever: the connection stays on TCP, which is slow but right.
+/// no thread may start to. Nobody locks for that: each side of the race first says what it is up
+/// to, then looks at what the other says. A thread enters, then asks how to wait; who consents
+/// raises the word, then settles whether it stands. Of two that do so at once at least one sees
+/// the other. A word that stands is never taken back.
+///
+/// Both fields are words of their own that any thread reads; a value of this type is what was read
+/// of them. A thread that is killed within a wait is counted for ever: the connection stays on
+/// TCP, which is slow but right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConsentGate {
-    /// Threads that wait for TCP alone.
+    /// Threads that wait for TCP alone, or are about to.
     pub inside: u32,
-    /// Consent was given.
-    pub given: bool,
+    /// Consent was raised.
+    pub raised: bool,
 }
 
 /// How a thread must wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// In the kernel for TCP; [`ConsentGate::leave`] must follow.
+    /// In the kernel for TCP, inside.
     Kernel,
-    /// For TCP and the ring.
+    /// For TCP and the ring, not inside.
     RingAware,
 }
 
 impl ConsentGate {
-    /// A thread is about to wait.
-    pub fn enter(&mut self) -> Wait {
-        if self.given {
+    /// How a thread that has entered must wait.
+    pub const fn wait(self) -> Wait {
+        if self.raised {
             Wait::RingAware
         } else {
-            self.inside = self.inside.saturating_add(1);
             Wait::Kernel
         }
     }
 
-    /// A thread has waited as it was told.
-    pub fn leave(&mut self, wait: Wait) {
-        if wait == Wait::Kernel {
-            self.inside = self.inside.saturating_sub(1);
-        }
+    /// Whether consent should be raised. `waits_seen`: the program waits only in ways that can be
+    /// made to look at the ring.
+    pub const fn may_raise(self, attached: bool, waits_seen: bool) -> bool {
+        attached && waits_seen && !self.raised
     }
 
-    /// Gives consent if that is possible; returns whether it stands. `waits_seen`: the program
-    /// waits only in ways that can be made to look at the ring.
-    pub fn give(&mut self, waits_seen: bool) -> bool {
-        self.given = self.given || (waits_seen && self.inside == 0);
-        self.given
+    /// Whether the word that was just raised stands; if not, it must be lowered.
+    pub const fn stands(self) -> bool {
+        self.raised && self.inside == 0
     }
 }
 
@@ -54,22 +56,21 @@ mod tests {
 
     #[test]
     fn consent_waits_for_the_last_thread_in_the_kernel() {
-        let mut gate = ConsentGate::default();
-        let waits = [gate.enter(), gate.enter()];
-        assert_eq!(waits, [Wait::Kernel, Wait::Kernel]);
-        assert!(!gate.give(true));
-        gate.leave(waits[0]);
-        assert!(!gate.give(true));
-        gate.leave(waits[1]);
-        assert!(gate.give(true));
-        assert_eq!(gate.enter(), Wait::RingAware);
-        gate.leave(Wait::RingAware);
-        assert!(gate.give(false), "never taken back");
-        assert_eq!(gate.inside, 0);
+        for inside in 0..3 {
+            let before = ConsentGate { inside, raised: false };
+            assert!(before.may_raise(true, true));
+            assert!(!before.stands());
+            assert_eq!(before.wait(), Wait::Kernel);
+            let raised = ConsentGate { raised: true, ..before };
+            assert_eq!(raised.stands(), inside == 0);
+            assert_eq!(raised.wait(), Wait::RingAware);
+            assert!(!raised.may_raise(true, true), "once");
+        }
     }
 
     #[test]
     fn unseen_waits_never_consent() {
-        assert!(!ConsentGate::default().give(false));
+        assert!(!ConsentGate::default().may_raise(true, false));
+        assert!(!ConsentGate::default().may_raise(false, true));
     }
 }

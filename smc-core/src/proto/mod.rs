@@ -11,10 +11,11 @@
 //! ```
 //!
 //! All state is plain `Copy` data without pointers: it lies in memory that the processes of one
-//! side share over `fork`, guarded by that side's lock. Inputs are values that the caller asked
-//! the kernel for, outputs are what the caller shall do; a machine never assumes that it was done
-//! before it is told. So a process that dies between the two leaves a state from which another
-//! goes on rightly.
+//! side share over `fork`, guarded by that side's locks; only the words of [`ConsentGate`] are not,
+//! and it says how. Inputs are what the kernel says (questions that cost a system call are
+//! functions, asked only where the answer matters), outputs are what the caller shall do; a machine
+//! never assumes that it was done before it is told. So a process that dies between the two leaves
+//! a state from which another goes on rightly.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -22,7 +23,9 @@ mod consent;
 mod server;
 mod switch;
 
-pub use client::{Answer, AttachPolicy, Cancel, ClientHandshake, ClientState, Rest, Stop, Verdict};
+pub use client::{
+    Answer, AttachPolicy, Cancel, ClientHandshake, ClientSocket, ClientState, Rest, Stop, Verdict,
+};
 pub use consent::{ConsentGate, Wait};
 pub use server::{Confirmed, FirstSend, PeerMark, ServerHandshake, ServerState, LONE_ACCEPT_AFTER};
 pub use switch::{ReadFrom, RxSwitch, TxSwitch};

@@ -1,4 +1,5 @@
 //! The accepting end.
+use super::Stop;
 use crate::reason::Reason;
 
 /// A server that has read so many bytes and sent nothing sends its ACCEPT alone.
@@ -16,8 +17,8 @@ pub enum PeerMark {
     },
     /// It is not.
     Unmarked,
-    /// There is no answer: no sock_diag, no such socket, another host.
-    Unknown,
+    /// There is no answer, and why: no sock_diag, another host.
+    Unknown(Reason),
 }
 
 /// Where a server stands.
@@ -25,14 +26,12 @@ pub enum PeerMark {
 pub enum ServerState {
     /// Nothing has been sent.
     Idle,
-    /// The ACCEPT was sent, or as much of it as is said here.
+    /// The ACCEPT was sent.
     AcceptSent {
         /// The token in it.
         token: [u8; 16],
         /// The client's user, whose process may confirm.
         uid: u32,
-        /// Bytes of it that the kernel took: the rest goes before anything else.
-        written: usize,
     },
     /// The ring is there.
     Attached,
@@ -43,8 +42,8 @@ pub enum ServerState {
 /// What to put in front of the program's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstSend {
-    /// An ACCEPT for the socket with this cookie, in the same call; then call
-    /// [`ServerHandshake::accept_sent`].
+    /// An ACCEPT for the socket with this cookie, before anybody else can send; then call
+    /// [`ServerHandshake::accept_sent`], or [`ServerHandshake::stop`] if it cannot be sent.
     SendAccept {
         /// The client's cookie.
         client_cookie: u64,
@@ -60,6 +59,8 @@ pub enum FirstSend {
 pub enum Confirmed {
     /// Attach the ring, if the client has not cancelled meanwhile.
     Attach,
+    /// Nothing, for now.
+    NotYet,
     /// Do not.
     Decline(Reason),
 }
@@ -87,32 +88,35 @@ impl ServerHandshake {
         Self { state: ServerState::Plain(reason) }
     }
 
-    /// The program sends, or [`Self::received`] asks for an ACCEPT alone; `written_offset` bytes
-    /// of the stream were written before. In any state but [`ServerState::Idle`] the answer is
-    /// [`FirstSend::Plain`].
-    pub fn first_send(&mut self, written_offset: u64, peer: PeerMark) -> FirstSend {
+    /// The program sends, or [`Self::received`] asks for an ACCEPT alone.
+    ///
+    /// `peer` asks who the client is, then `written` how many bytes of the stream were written
+    /// before (`None`: unknown); each only where it matters. In any state but
+    /// [`ServerState::Idle`] the answer is [`FirstSend::Plain`].
+    pub fn first_send(
+        &mut self,
+        peer: impl FnOnce() -> PeerMark,
+        written: impl FnOnce() -> Option<u64>,
+    ) -> FirstSend {
         if self.state != ServerState::Idle {
             return FirstSend::Plain;
         }
-        let reason = match peer {
-            _ if written_offset != 0 => Reason::OFFSET,
-            PeerMark::Marked { cookie, uid } => {
+        let reason = match peer() {
+            PeerMark::Marked { cookie, uid } if written() == Some(0) => {
                 return FirstSend::SendAccept { client_cookie: cookie, uid };
             }
+            PeerMark::Marked { .. } => Reason::OFFSET,
             PeerMark::Unmarked => Reason::PEERNOSMC,
-            PeerMark::Unknown => Reason::NO_DIAG,
+            PeerMark::Unknown(reason) => reason,
         };
         self.state = ServerState::Plain(reason);
         FirstSend::Plain
     }
 
-    /// The kernel took the first `written` bytes of the ACCEPT (at most its length); 0 changes
-    /// nothing.
-    pub fn accept_sent(&mut self, token: [u8; 16], uid: u32, written: usize) {
-        if self.state == ServerState::Idle && written != 0 {
-            self.state = ServerState::AcceptSent { token, uid, written };
-        } else if let ServerState::AcceptSent { written: before, .. } = &mut self.state {
-            *before = before.saturating_add(written);
+    /// The ACCEPT was sent, or so much of it that the rest must follow before anything else.
+    pub fn accept_sent(&mut self, token: [u8; 16], uid: u32) {
+        if self.state == ServerState::Idle {
+            self.state = ServerState::AcceptSent { token, uid };
         }
     }
 
@@ -121,21 +125,23 @@ impl ServerHandshake {
         matches!(self.state, ServerState::Idle) && total_bytes >= LONE_ACCEPT_AFTER
     }
 
-    /// A client that knows `token` asks to attach. `shared`: several processes of this side hold
-    /// the socket.
+    /// The client's user, if the ACCEPT with this token was sent and nothing came of it yet.
+    pub fn awaits(&self, token: &[u8; 16]) -> Option<u32> {
+        match self.state {
+            ServerState::AcceptSent { token: mine, uid } if same(&mine, token) => Some(uid),
+            _ => None,
+        }
+    }
+
+    /// A process of user `uid` that knows `token` asks to attach. `shared`: several processes of
+    /// this side hold the socket, as after a fork; it attaches when one is left.
     ///
     /// A wrong token changes nothing: whoever guesses must not be able to disturb a connection.
-    pub fn confirm(&mut self, token: &[u8; 16], shared: bool) -> Confirmed {
-        match self.state {
-            ServerState::AcceptSent { token: mine, .. } if same(&mine, token) => {
-                if shared {
-                    self.state = ServerState::Plain(Reason::SHARED_FORK);
-                    Confirmed::Decline(Reason::SHARED_FORK)
-                } else {
-                    Confirmed::Attach
-                }
-            }
-            ServerState::Plain(reason) => Confirmed::Decline(reason),
+    pub fn confirm(&self, token: &[u8; 16], uid: u32, shared: bool) -> Confirmed {
+        match (self.awaits(token), self.state) {
+            (Some(client), _) if client == uid && shared => Confirmed::NotYet,
+            (Some(client), _) if client == uid => Confirmed::Attach,
+            (None, ServerState::Plain(reason)) => Confirmed::Decline(reason),
             _ => Confirmed::Decline(Reason::BAD_TOKEN),
         }
     }
@@ -147,15 +153,15 @@ impl ServerHandshake {
         }
     }
 
-    /// The connection shall not become SMC, for example since the client cancelled. Returns
-    /// whether it is SMC already, so that the transport must leave the ring.
-    pub fn stop(&mut self, reason: Reason) -> bool {
+    /// The connection shall not become SMC, for example since the client cancelled, or no longer
+    /// be.
+    pub fn stop(&mut self, reason: Reason) -> Stop {
         match self.state {
-            ServerState::Attached => true,
-            ServerState::Plain(_) => false,
+            ServerState::Attached => Stop::Leave,
+            ServerState::Plain(_) => Stop::Done,
             ServerState::Idle | ServerState::AcceptSent { .. } => {
                 self.state = ServerState::Plain(reason);
-                false
+                Stop::Done
             }
         }
     }
@@ -175,7 +181,8 @@ impl ServerHandshake {
         match self.state {
             ServerState::Attached => None,
             ServerState::Plain(reason) => Some(reason),
-            ServerState::Idle | ServerState::AcceptSent { .. } => Some(Reason::NOT_PAID),
+            ServerState::Idle => Some(Reason::PEERNOSMC),
+            ServerState::AcceptSent { .. } => Some(Reason::NOT_PAID),
         }
     }
 }
@@ -187,6 +194,7 @@ fn same(a: &[u8; 16], b: &[u8; 16]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Stop;
     use super::{Confirmed, FirstSend, PeerMark, ServerHandshake, ServerState, LONE_ACCEPT_AFTER};
     use crate::reason::Reason;
 
@@ -195,40 +203,36 @@ mod tests {
 
     fn accept_sent() -> ServerHandshake {
         let mut server = ServerHandshake::new();
-        server.accept_sent(TOKEN, 1000, 100);
+        server.accept_sent(TOKEN, 1000);
         server
     }
 
     #[test]
     fn only_a_marked_client_and_an_unused_stream_get_an_accept() {
         let cases = [
-            (0, PeerMark::Unmarked, Reason::PEERNOSMC),
-            (0, PeerMark::Unknown, Reason::NO_DIAG),
-            (1, MARKED, Reason::OFFSET),
+            (Some(0), PeerMark::Unmarked, Reason::PEERNOSMC),
+            (Some(0), PeerMark::Unknown(Reason::REMOTE), Reason::REMOTE),
+            (Some(1), MARKED, Reason::OFFSET),
+            (None, MARKED, Reason::OFFSET),
         ];
         for (written, peer, reason) in cases {
             let mut server = ServerHandshake::new();
-            assert_eq!(server.first_send(written, peer), FirstSend::Plain);
+            assert_eq!(server.first_send(|| peer, || written), FirstSend::Plain);
             assert_eq!(server.state(), ServerState::Plain(reason));
-            assert_eq!(server.first_send(0, MARKED), FirstSend::Plain, "for good");
+            assert_eq!(server.first_send(|| MARKED, || Some(0)), FirstSend::Plain, "for good");
         }
         let mut server = ServerHandshake::new();
         let wanted = FirstSend::SendAccept { client_cookie: 7, uid: 1000 };
-        assert_eq!(server.first_send(0, MARKED), wanted);
-        // The kernel took nothing: it is asked again.
-        server.accept_sent(TOKEN, 1000, 0);
-        assert_eq!(server.first_send(0, MARKED), wanted);
-        server.accept_sent(TOKEN, 1000, 100);
-        assert_eq!(server.first_send(0, MARKED), FirstSend::Plain);
+        assert_eq!(server.first_send(|| MARKED, || Some(0)), wanted);
+        server.accept_sent(TOKEN, 1000);
+        assert_eq!(server.first_send(|| MARKED, || Some(0)), FirstSend::Plain, "once");
     }
 
     #[test]
-    fn an_accept_written_in_part_is_remembered() {
+    fn an_unmarked_client_costs_no_second_question() {
         let mut server = ServerHandshake::new();
-        server.accept_sent(TOKEN, 5, 60);
-        assert_eq!(server.state(), ServerState::AcceptSent { token: TOKEN, uid: 5, written: 60 });
-        server.accept_sent(TOKEN, 5, 40);
-        assert_eq!(server.state(), ServerState::AcceptSent { token: TOKEN, uid: 5, written: 100 });
+        let unasked = || unreachable!("asked for the offset");
+        assert_eq!(server.first_send(|| PeerMark::Unmarked, unasked), FirstSend::Plain);
     }
 
     #[test]
@@ -241,27 +245,29 @@ mod tests {
     }
 
     #[test]
-    fn a_confirm_needs_the_token_and_an_unshared_socket() {
+    fn a_confirm_needs_the_token_the_user_and_an_unshared_socket() {
         let mut server = accept_sent();
-        assert_eq!(server.confirm(&[8; 16], false), Confirmed::Decline(Reason::BAD_TOKEN));
-        assert_eq!(server.confirm(&TOKEN, false), Confirmed::Attach);
+        let wrong = Confirmed::Decline(Reason::BAD_TOKEN);
+        assert_eq!(server.confirm(&[8; 16], 1000, false), wrong);
+        assert_eq!(server.confirm(&TOKEN, 1001, false), wrong);
+        assert_eq!(server.confirm(&TOKEN, 1000, true), Confirmed::NotYet);
+        assert_eq!(server.confirm(&TOKEN, 1000, false), Confirmed::Attach);
+        assert_eq!(server.awaits(&TOKEN), Some(1000));
         server.attached_now();
         assert!(server.attached());
-        assert_eq!(server.confirm(&TOKEN, false), Confirmed::Decline(Reason::BAD_TOKEN));
-
-        let mut server = accept_sent();
-        assert_eq!(server.confirm(&TOKEN, true), Confirmed::Decline(Reason::SHARED_FORK));
-        assert_eq!(server.confirm(&TOKEN, false), Confirmed::Decline(Reason::SHARED_FORK));
-        let mut idle = ServerHandshake::new();
-        assert_eq!(idle.confirm(&[0; 16], false), Confirmed::Decline(Reason::BAD_TOKEN));
+        assert_eq!(server.confirm(&TOKEN, 1000, false), wrong);
+        assert_eq!(server.awaits(&TOKEN), None);
+        assert_eq!(ServerHandshake::new().confirm(&[0; 16], 0, false), wrong);
     }
 
     #[test]
     fn a_cancelled_request_leaves_tcp() {
         let mut server = accept_sent();
-        assert_eq!(server.confirm(&TOKEN, false), Confirmed::Attach);
-        assert!(!server.stop(Reason::CANCELLED));
+        assert_eq!(server.confirm(&TOKEN, 1000, false), Confirmed::Attach);
+        assert_eq!(server.stop(Reason::CANCELLED), Stop::Done);
         assert_eq!(server.reason(), Some(Reason::CANCELLED));
+        let declined = Confirmed::Decline(Reason::CANCELLED);
+        assert_eq!(server.confirm(&TOKEN, 1000, false), declined);
         server.attached_now();
         assert!(!server.attached());
     }
@@ -270,7 +276,7 @@ mod tests {
     fn stopping_an_attached_server_is_the_transports_work() {
         let mut server = accept_sent();
         server.attached_now();
-        assert!(server.stop(Reason::EXEC));
+        assert_eq!(server.stop(Reason::EXEC), Stop::Leave);
         assert!(server.attached());
         assert_eq!(server.reason(), None);
     }

@@ -77,9 +77,9 @@ pub enum ReadFrom {
 
 impl RxSwitch {
     /// The sender has switched at `offset`, of which `read_total` bytes were read by the kernel's
-    /// count. Returns how many are left in TCP. May be called again: the kernel's count wins over
-    /// what was reported by [`Self::took`], as the program may have read behind the library's
-    /// back.
+    /// count. Returns how many are left in TCP. To be called again when TCP is empty before that
+    /// many were taken: the kernel's count wins over what was reported by [`Self::took`], as the
+    /// program may have read behind the library's back.
     ///
     /// An offset below what was already read breaks the protocol: the connection must be reset,
     /// as bytes would be lost or doubled.

@@ -49,6 +49,12 @@ impl<'a> Consumer<'a> {
         Self { line, peer, half, ring }
     }
 
+    /// The position of the next byte.
+    #[inline(always)]
+    pub fn pos(&self) -> u64 {
+        self.half.pos
+    }
+
     /// Takes up to `dst.len()` bytes. The caller then calls [`Self::publish_cons`], once for
     /// several reads. An error that comes after the first bytes shows as a short count.
     #[inline]

@@ -23,6 +23,12 @@ impl RawLock {
         Self(AtomicU32::new(0))
     }
 
+    /// Frees the lock whoever holds it: in the child of a fork, whose thread has another id.
+    pub fn reset(&self) {
+        // Release: pairs with the Acquire of try_lock.
+        self.0.store(0, Ordering::Release);
+    }
+
     /// Takes the lock if it is free.
     #[inline(always)]
     pub fn try_lock(&self, me: u32) -> Option<LockGuard<'_>> {

@@ -58,18 +58,25 @@ impl Bufs {
         }
     }
 
-    /// Bytes of all buffers; EINVAL and EFAULT as the kernel has them.
+    /// Bytes of all buffers; EINVAL and EFAULT as the kernel has them (`import_iovec`): a buffer
+    /// that does not lie in user space is refused before anything is moved.
     #[inline]
     pub fn total(&self) -> Result<usize, Errno> {
         match *self {
-            Self::One(_, len) => Ok(len.min(COUNT_MAX)),
+            Self::One(base, len) => {
+                let len = len.min(COUNT_MAX);
+                in_user_space(base, len).map(|()| len)
+            }
             Self::Many(_, count) => {
-                let mut sum = 0_usize;
                 for index in 0..count {
-                    let (_, len) = self.get(index)?;
-                    if isize::try_from(len).is_err() {
+                    if isize::try_from(self.get(index)?.1).is_err() {
                         return Err(Errno::INVAL);
                     }
+                }
+                let mut sum = 0_usize;
+                for index in 0..count {
+                    let (base, len) = self.get(index)?;
+                    in_user_space(base, len)?;
                     sum = sum.saturating_add(len);
                 }
                 Ok(sum.min(COUNT_MAX))
@@ -83,6 +90,28 @@ impl Bufs {
         let (base, len) = self.get(index)?;
         Ok((base.wrapping_add(skip), len.saturating_sub(skip).min(max)))
     }
+}
+
+/// First address past user space: 47 bits on x86-64 (`TASK_SIZE_MAX`), less elsewhere.
+const USER_END: usize = (1 << 47) - 4096;
+
+#[inline(always)]
+fn in_user_space(base: *const u8, len: usize) -> Result<(), Errno> {
+    match (base as usize).checked_add(len) {
+        Some(end) if end <= USER_END => Ok(()),
+        _ => Err(Errno::FAULT),
+    }
+}
+
+/// Reads one byte at each end of a range of the program's memory: EFAULT if it cannot be.
+pub fn probe(base: *const u8, len: usize) -> Result<(), Errno> {
+    if len == 0 {
+        return Ok(());
+    }
+    in_user_space(base, len)?;
+    fetch::<u8>(base)?;
+    fetch::<u8>(base.wrapping_add(len - 1))?;
+    Ok(())
 }
 
 /// The program's bytes to send. The pointer may be bad: copies notice.

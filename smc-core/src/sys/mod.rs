@@ -11,6 +11,8 @@ pub mod diag;
 #[cfg(not(loom))]
 pub mod iov;
 #[cfg(not(loom))]
+pub mod lock;
+#[cfg(not(loom))]
 pub mod mem;
 #[cfg(not(loom))]
 pub mod raw;

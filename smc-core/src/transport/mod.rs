@@ -1,20 +1,91 @@
-//! What carries a connection once it is attached: two halves, whatever is below them.
+//! What carries a connection once it is attached.
 //!
-//! The contract, which `tests/transport_conformance.rs` checks of each implementation:
+//! A connection knows its transport by three traits and nothing else: a [`Link`], which may be
+//! asked by any thread at any time, and the two halves that it makes under the lock of a
+//! direction, a [`Sender`] and a [`Receiver`]. Calls are dispatched statically.
 //!
-//! - Bytes arrive once, in order, and only those that were put.
-//! - `put` takes as much as fits and says how much; nothing is visible to the other side for
-//!   certain before `flush`.
-//! - After `block` said false, the other side wakes this one once a good part of the room is free;
-//!   after `ready` said 0, once there are bytes.
-//! - Nothing here waits, allocates or makes a system call, except to wake a sleeping peer.
-//! - A peer that breaks the rules is a [`crate::ring::Violation`], never more.
+//! # The contract
+//!
+//! `conformance` checks each line of it for every implementation.
+//!
+//! - *Stream.* Bytes arrive once, in order, and only those that were put.
+//! - *Progress.* `put` takes as much as fits and says how much: at least one byte where `room` is
+//!   not 0. It counts what it took, also where it then fails: an error means that nothing was.
+//! - *Publishing.* What was put arrives after `flush`, and needs no further call of this side. It
+//!   may arrive before, and late. A half that is dropped without a flush may lose it.
+//! - *Waiting for bytes.* One who arms its bell, looks at `ready` (or at `Link::filled`) once more
+//!   and finds nothing may sleep: the bell rings when there are bytes. Bells may ring in vain, and
+//!   late, and a bell for news from before it was armed may be lost: that is what the second look
+//!   is for.
+//! - *Waiting for room.* The same, where `block` is the look: after it said false the bell rings
+//!   once `room` is at least `enough`, by what the other side takes and tells by `done`.
+//! - *Looking.* `peek`, `ready` and `queued` take nothing. `discard` takes bytes unseen.
+//! - *Violations.* A peer that breaks the rules is a [`Violation`] of the call that finds it, never
+//!   more. No byte comes that was not published by the rules before. The caller resets the
+//!   connection.
+//! - *The end.* A peer that has gone says nothing any more, and takes nothing; what it had
+//!   published can still be taken.
+//! - *Cost.* Nothing here waits or allocates, or makes a system call, except to wake a sleeping
+//!   peer.
 pub(crate) mod loopback;
 
-use crate::ring::{RingError, Violation};
+#[cfg(test)]
+pub(crate) mod conformance;
+#[cfg(test)]
+pub(crate) mod mock;
+
+use crate::arena::{Rx, Tx};
+use crate::ring::{Piece, RingError, Violation};
 use crate::sys::copy::{InBuf, OutBuf};
 
-pub(crate) use loopback::Loopback;
+/// One end of an attached connection.
+///
+/// Positions count the bytes of a direction, and laps that were skipped; they are compared for
+/// being equal and nothing else.
+pub(crate) trait Link: Copy {
+    /// Its sending half.
+    type Sender<'t>: Sender
+    where
+        Self: 't;
+    /// Its receiving half.
+    type Receiver<'t>: Receiver
+    where
+        Self: 't;
+
+    /// The sending half; the state shows that its lock is held.
+    fn sender<'t>(self, tx: &'t mut Tx) -> Self::Sender<'t>
+    where
+        Self: 't;
+    /// The receiving half; the state shows that its lock is held.
+    fn receiver<'t>(self, rx: &'t mut Rx) -> Self::Receiver<'t>
+    where
+        Self: 't;
+    /// How far the peer has filled the direction that this end drains.
+    fn filled(self) -> u64;
+    /// How far the peer has drained the direction that this end fills.
+    fn drained(self) -> u64;
+    /// What the peer has said of its end; whatever it sent before that is there.
+    fn peer(self) -> Peer;
+    /// Whether the peer can say nothing any more.
+    fn is_gone(self) -> bool;
+}
+
+/// What the peer has said of its end of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// It has closed the connection.
+    pub(crate) closed: bool,
+    /// It has shut its sending direction down.
+    pub(crate) done_writing: bool,
+}
+
+impl Peer {
+    /// Nothing more will come from it.
+    #[inline(always)]
+    pub(crate) fn ended(self) -> bool {
+        self.closed | self.done_writing
+    }
+}
 
 /// The sending half, under the lock of its direction.
 pub(crate) trait Sender {
@@ -22,19 +93,27 @@ pub(crate) trait Sender {
     fn put(&mut self, data: InBuf<'_>, segment: usize) -> Result<usize, RingError>;
     /// Publishes what was put and tells a peer that sleeps.
     fn flush(&mut self);
-    /// Bytes that fit now, as far as is worth knowing: at most the low water mark is looked for.
+    /// Memory for at most `n` bytes behind what was put, for a system call to fill.
+    fn reserve(&mut self, n: usize) -> Result<[Piece; 2], Violation>;
+    /// The first `n` bytes of the memory reserved last are data: publishes them, and tells.
+    fn filled(&mut self, n: usize);
+    /// Bytes that fit now, as far as is worth knowing: at most `enough` is looked for.
     fn room(&mut self) -> Result<usize, Violation>;
+    /// The most room that a sender may wait for, and what "writable" means to poll.
+    fn enough(&self) -> usize;
     /// Asks to be told of room; true: there is enough already.
     fn block(&mut self) -> Result<bool, Violation>;
-    /// Bytes that the peer has not taken.
-    fn unread(&mut self) -> Result<usize, Violation>;
 }
 
 /// The receiving half, under the lock of its direction.
 pub(crate) trait Receiver {
-    /// Bytes that can be taken now; 0: none.
+    /// Bytes that can be taken now, as far as known; it looks for news where that is 0.
     fn ready(&mut self) -> Result<usize, Violation>;
-    /// Takes bytes.
+    /// All bytes that can be taken now.
+    fn queued(&mut self) -> Result<usize, Violation>;
+    /// Position of the next byte to take, as [`Link::filled`] counts.
+    fn pos(&self) -> u64;
+    /// Takes bytes, as many as are there and wanted.
     fn take(&mut self, into: OutBuf<'_>) -> Result<usize, RingError>;
     /// Copies bytes after the first `skip`, and leaves them.
     fn peek(&mut self, into: OutBuf<'_>, skip: usize) -> Result<usize, RingError>;

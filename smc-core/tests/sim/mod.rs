@@ -18,6 +18,7 @@ pub(crate) const CLIENT: usize = 0;
 pub(crate) const SERVER: usize = 1;
 pub(crate) const LAYOUT: u32 = 1;
 pub(crate) const COOKIE: u64 = 0x0123_4567_89ab_cdef;
+pub(crate) const UID: u32 = 1000;
 pub(crate) const TOKEN: [u8; 16] = *b"a token of 16 by";
 
 /// What a thread of a program does next.
@@ -49,6 +50,15 @@ pub(crate) enum Answering {
     Never,
 }
 
+/// Whether several processes hold a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shared {
+    No,
+    /// Until all but one close it, at any moment.
+    AtFirst,
+    Always,
+}
+
 /// What a scenario sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Setup {
@@ -59,8 +69,8 @@ pub(crate) struct Setup {
     pub bare: [bool; 2],
     /// The waits of the program can be seen.
     pub waits_seen: [bool; 2],
-    /// Several processes hold the server's socket.
-    pub shared: bool,
+    /// Whether several processes hold the server's socket.
+    pub shared: Shared,
     pub answering: Answering,
     /// The layout that the server has.
     pub server_layout: u32,
@@ -70,10 +80,10 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             policy: AttachPolicy { after_bytes: Some(0), ..AttachPolicy::default() },
-            peer: PeerMark::Marked { cookie: COOKIE, uid: 0 },
+            peer: PeerMark::Marked { cookie: COOKIE, uid: UID },
             bare: [false; 2],
             waits_seen: [true; 2],
-            shared: false,
+            shared: Shared::No,
             answering: Answering::AnyTime,
             server_layout: LAYOUT,
         }
@@ -82,7 +92,7 @@ impl Default for Setup {
 
 /// State of the connection in the shared header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Shared {
+pub(crate) enum Slot {
     Free,
     Requested([u8; 16]),
     Attached,
@@ -93,7 +103,7 @@ pub(crate) enum Shared {
 /// The shared header and the rings; index: who sends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Header {
-    pub state: Shared,
+    pub state: Slot,
     pub consent: [bool; 2],
     pub switched: [Option<u64>; 2],
     pub ring: [Vec<u8>; 2],
@@ -107,13 +117,16 @@ pub(crate) struct Side {
     pub gate: ConsentGate,
     pub sent: Vec<u8>,
     pub received: Vec<u8>,
-    pub last_was_recv: bool,
     pub ring_sent: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Run,
+    /// Has raised its side's consent and will see whether that stands.
+    Settling,
+    /// Has entered the gate and will ask how to wait, for more than so many bytes.
+    Entering(usize),
     /// Sleeps; woken when more than so many bytes have arrived.
     Waiting(Wait, usize),
 }
@@ -137,6 +150,8 @@ pub(crate) enum Event {
     Confirm,
     /// The server attaches, unless the client was faster.
     Commit,
+    /// Other processes close the server's socket.
+    Unshare,
     /// The client has waited long for the rest of what may be an ACCEPT.
     GiveUp,
 }
@@ -152,6 +167,10 @@ pub(crate) struct World {
     pub header: Header,
     pub threads: Vec<Thread>,
     pub deciding: bool,
+    /// Several processes hold the server's socket.
+    pub shared: bool,
+    /// The server has looked at the request in vain.
+    pub put_off: bool,
     pub given_up: bool,
 }
 
@@ -164,7 +183,6 @@ impl World {
             gate: ConsentGate::default(),
             sent: Vec::new(),
             received: Vec::new(),
-            last_was_recv: true,
             ring_sent: 0,
         };
         let threads =
@@ -185,13 +203,15 @@ impl World {
             sides: [side.clone(), side],
             pipes: [Pipe::default(), Pipe::default()],
             header: Header {
-                state: Shared::Free,
+                state: Slot::Free,
                 consent: [false; 2],
                 switched: [None; 2],
                 ring: [Vec::new(), Vec::new()],
             },
             threads: threads.collect(),
             deciding: false,
+            shared: setup.shared != Shared::No,
+            put_off: false,
             given_up: false,
         }
     }
@@ -221,12 +241,15 @@ impl World {
             }
         }
         if self.setup.answering == Answering::AnyTime {
-            if matches!(self.header.state, Shared::Requested(_)) && !self.deciding {
+            if matches!(self.header.state, Slot::Requested(_)) && !self.deciding && !self.put_off {
                 events.push(Event::Confirm);
             }
             if self.deciding {
                 events.push(Event::Commit);
             }
+        }
+        if self.shared && self.setup.shared == Shared::AtFirst {
+            events.push(Event::Unshare);
         }
         let pipe = &self.pipes[SERVER];
         if self.client.state() == ClientState::Virgin
@@ -278,7 +301,7 @@ impl World {
                 return Err(format!("end {} consented without a ring", 1 - dir));
             }
         }
-        if self.server.attached() && self.header.state != Shared::Attached {
+        if self.server.attached() && self.header.state != Slot::Attached {
             return Err("the server attached what was not asked for".into());
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! What happens at an event: the part that the socket layer has, with the machines' decisions.
 use smc_core::proto::{
-    Answer, Cancel, ClientState, Confirmed, FirstSend, ReadFrom, Rest, ServerState, Verdict,
+    Answer, Cancel, ClientSocket, ClientState, Confirmed, FirstSend, ReadFrom, Rest, RxSwitch,
+    ServerState, Verdict, Wait,
 };
 use smc_core::reason::Reason;
-use smc_core::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
+use smc_core::wire::clc::loopback::LoopbackAccept;
 
-use super::{idle, Answering, Event, Phase, Shared, Step, World, CLIENT, SERVER, TOKEN};
+use super::{idle, Answering, Event, Phase, Slot, Step, World, CLIENT, SERVER, TOKEN, UID};
 
 /// What one attempt to read came to.
 enum Got {
@@ -32,6 +33,10 @@ impl World {
                 self.commit();
                 Ok(())
             }
+            Event::Unshare => {
+                (self.shared, self.put_off) = (false, false);
+                Ok(())
+            }
             Event::GiveUp => {
                 self.given_up = true;
                 Ok(())
@@ -41,11 +46,34 @@ impl World {
 
     fn run(&mut self, index: usize) -> Result<(), String> {
         let (who, step) = self.threads[index].script[self.threads[index].at];
-        if let Phase::Waiting(wait, _) = self.threads[index].phase {
-            self.sides[who].gate.leave(wait);
-            self.threads[index].phase = Phase::Run;
+        match self.threads[index].phase {
+            Phase::Run => {
+                if self.call(who) {
+                    self.threads[index].phase = Phase::Settling;
+                    return Ok(());
+                }
+            }
+            Phase::Settling => {
+                self.settle(who);
+                self.threads[index].phase = Phase::Run;
+            }
+            Phase::Entering(seen) => {
+                let gate = &mut self.sides[who].gate;
+                let wait = gate.wait();
+                if wait == Wait::RingAware {
+                    gate.inside -= 1;
+                }
+                self.threads[index].phase = Phase::Waiting(wait, seen);
+                return Ok(());
+            }
+            Phase::Waiting(wait, _) => {
+                if wait == Wait::Kernel {
+                    self.sides[who].gate.inside -= 1;
+                }
+                self.threads[index].phase = Phase::Run;
+                return Ok(());
+            }
         }
-        self.call(who);
         let done = match step {
             Step::Send(count) => {
                 let start = self.sides[who].sent.len();
@@ -91,8 +119,8 @@ impl World {
             }
             (Got::Readable | Got::End, Step::Poll) | (Got::End, Step::RecvEnd) => self.next(index),
             (Got::Nothing(seen), _) => {
-                let wait = self.sides[who].gate.enter();
-                self.threads[index].phase = Phase::Waiting(wait, seen);
+                self.sides[who].gate.inside += 1;
+                self.threads[index].phase = Phase::Entering(seen);
             }
             (Got::End, _) => return Err(format!("end {who} saw the stream end too early")),
             (Got::Readable | Got::Bytes(_), _) => {
@@ -102,10 +130,10 @@ impl World {
         Ok(())
     }
 
-    /// What every call on a connection begins with.
-    fn call(&mut self, who: usize) {
+    /// What every call on a connection begins with; true: it has raised its side's consent.
+    fn call(&mut self, who: usize) -> bool {
         if who == SERVER && self.setup.answering == Answering::OnCalls {
-            if matches!(self.header.state, Shared::Requested(_)) {
+            if matches!(self.header.state, Slot::Requested(_)) {
                 self.confirm();
             }
             if self.deciding {
@@ -115,8 +143,18 @@ impl World {
         if who == CLIENT {
             self.client_call();
         }
-        if self.attached(who) && self.sides[who].gate.give(self.setup.waits_seen[who]) {
+        let gate = self.sides[who].gate;
+        let raises = gate.may_raise(self.attached(who), self.setup.waits_seen[who]);
+        self.sides[who].gate.raised |= raises;
+        raises
+    }
+
+    fn settle(&mut self, who: usize) {
+        let gate = &mut self.sides[who].gate;
+        if gate.stands() {
             self.header.consent[1 - who] = true;
+        } else {
+            gate.raised = false;
         }
     }
 
@@ -125,18 +163,22 @@ impl World {
             self.head(CLIENT);
         }
         match (self.client.state(), self.header.state) {
-            (ClientState::Accepted(accept), _) if self.client.pays(&self.setup.policy) => {
-                self.header.state = Shared::Requested(accept.token);
-                self.client.requested();
+            (ClientState::Accepted(_), _) => {
+                if let Some(accept) = self.client.pays(&self.setup.policy) {
+                    self.client.requested();
+                    self.header.state = Slot::Requested(accept.token);
+                }
             }
-            (ClientState::Requested(_), Shared::Attached) => self.client.answered(Answer::Attached),
-            (ClientState::Requested(_), Shared::Declined(reason)) => {
+            (ClientState::Requested(_), Slot::Attached) => {
+                self.client.answered(Answer::Attached);
+            }
+            (ClientState::Requested(_), Slot::Declined(reason)) => {
                 self.client.answered(Answer::Declined(reason));
             }
-            (ClientState::Requested(_), Shared::Requested(_))
+            (ClientState::Requested(_), Slot::Requested(_))
                 if self.client.waited(&self.setup.policy) == Some(Cancel) =>
             {
-                self.header.state = Shared::Cancelled;
+                self.header.state = Slot::Cancelled;
                 self.client.answered(Answer::Cancelled);
             }
             _ => {}
@@ -144,17 +186,18 @@ impl World {
     }
 
     fn confirm(&mut self) {
-        let Shared::Requested(token) = self.header.state else { return };
-        match self.server.confirm(&token, self.setup.shared) {
+        let Slot::Requested(token) = self.header.state else { return };
+        match self.server.confirm(&token, UID, self.shared) {
             Confirmed::Attach => self.deciding = true,
-            Confirmed::Decline(reason) => self.header.state = Shared::Declined(reason),
+            Confirmed::NotYet => self.put_off = true,
+            Confirmed::Decline(reason) => self.header.state = Slot::Declined(reason),
         }
     }
 
     fn commit(&mut self) {
         self.deciding = false;
-        if matches!(self.header.state, Shared::Requested(_)) {
-            self.header.state = Shared::Attached;
+        if matches!(self.header.state, Slot::Requested(_)) {
+            self.header.state = Slot::Attached;
             self.server.attached_now();
         } else {
             self.server.stop(Reason::CANCELLED);
@@ -164,13 +207,13 @@ impl World {
     fn send(&mut self, who: usize, bytes: &[u8]) {
         let side = &mut self.sides[who];
         side.sent.extend_from_slice(bytes);
-        let turn = std::mem::replace(&mut side.last_was_recv, false);
         if who == CLIENT {
-            self.client.traffic(bytes.len() as u64, turn);
+            self.client.sent(bytes.len() as u64);
         }
         let (attached, consents) = (self.attached(who), self.header.consent[who]);
+        let own_waits_seen = self.header.consent[1 - who];
         let side = &mut self.sides[who];
-        if side.tx.may_switch(attached, consents, self.setup.waits_seen[who]) {
+        if side.tx.may_switch(attached, consents, own_waits_seen) {
             let offset = self.pipes[who].written;
             self.header.switched[who] = Some(offset);
             side.tx.switched(offset);
@@ -191,10 +234,10 @@ impl World {
         if idle(&self.server) {
             let written = self.pipes[SERVER].written;
             if let FirstSend::SendAccept { client_cookie, uid } =
-                self.server.first_send(written, self.setup.peer)
+                self.server.first_send(|| self.setup.peer, || Some(written))
             {
                 message.extend_from_slice(&self.accept(client_cookie).emit());
-                self.server.accept_sent(TOKEN, uid, ACCEPT_LEN);
+                self.server.accept_sent(TOKEN, uid);
             }
         }
         message.extend_from_slice(bytes);
@@ -226,7 +269,8 @@ impl World {
             (false, true) => Rest::GivenUp,
             (false, false) => Rest::MayCome,
         };
-        match self.client.first_bytes(pipe.read, &pipe.arrived, super::COOKIE, rest) {
+        let socket = || Some(ClientSocket { read: pipe.read, cookie: super::COOKIE });
+        match self.client.first_bytes(&pipe.arrived, rest, socket) {
             Verdict::NotYet => return Some(Got::Nothing(pipe.arrived.len())),
             Verdict::Remove(count, accept) => {
                 pipe.take(count);
@@ -246,11 +290,14 @@ impl World {
         if let Some(nothing) = self.head(who) {
             return Ok(nothing);
         }
-        if let Some(offset) = self.header.switched[dir] {
-            let read = self.pipes[dir].read;
-            self.sides[who]
-                .rx
-                .on_peer_switched(offset, read)
+        let (rx, pipe) = (&mut self.sides[who].rx, &self.pipes[dir]);
+        let counts = match rx {
+            RxSwitch::Tcp => true,
+            RxSwitch::Drain { .. } => pipe.arrived.is_empty(),
+            RxSwitch::Ring => false,
+        };
+        if let Some(offset) = self.header.switched[dir].filter(|_| counts) {
+            rx.on_peer_switched(offset, pipe.read)
                 .map_err(|reason| format!("end {who}: {reason}"))?;
         }
         let (from, pipe) = (self.sides[who].rx.where_to_read(), &mut self.pipes[dir]);
@@ -278,9 +325,8 @@ impl World {
     fn took(&mut self, who: usize, bytes: &[u8]) {
         let side = &mut self.sides[who];
         side.received.extend_from_slice(bytes);
-        side.last_was_recv = true;
         if who == CLIENT {
-            self.client.traffic(bytes.len() as u64, false);
+            self.client.received(bytes.len() as u64);
         } else if self.server.received(self.pipes[CLIENT].read) {
             self.server_send(&[]);
             debug_assert!(!matches!(self.server.state(), ServerState::Idle));

@@ -13,7 +13,7 @@ const ADDR_MAX: socklen_t = size_of::<libc::sockaddr_storage>() as socklen_t;
 
 hook! {
     fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t,
-    if tracked(fd) => |real| ret(engine::recv(fd, buf, len, 0, real));
+    if tracked(fd) && len != 0 => |real| ret(engine::recv(fd, buf, len, 0, real));
 
     fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t,
     if tracked(fd) => |real| ret(engine::recv(fd, buf, len, flags, real));

@@ -56,6 +56,17 @@ pub fn queued(fd: c_int, count: usize) {
     settle();
 }
 
+/// Waits until the peer's kernel has all that was sent (Nagle's algorithm may hold some back).
+pub fn delivered(fd: c_int) {
+    let unacknowledged = || {
+        let mut count = 0;
+        sys::ioctl(fd, libc::TIOCOUTQ, &mut count);
+        count
+    };
+    assert!(until(|| unacknowledged() == 0), "{} bytes are on their way", unacknowledged());
+    settle();
+}
+
 /// Waits until the kernel's socket is in this state.
 pub fn tcp_state(fd: c_int, wanted: u8) {
     let now = || sys::getsockopt::<u8>(fd, libc::IPPROTO_TCP, libc::TCP_INFO).unwrap_or(0);

@@ -10,10 +10,10 @@ use crate::fdtable;
 use crate::reason::Reason;
 use crate::shm::layout::VERSION;
 use crate::sync::{AtomicI32, Ordering};
+use crate::sys::lock::Lock;
 use crate::sys::{mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
-use parking_lot::Mutex;
 
 /// Connections that were accepted and have not said anything yet.
 const PENDING: usize = 32;
@@ -22,7 +22,7 @@ const PENDING: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Control {
     listener: AtomicI32,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
 }
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Inner {
 impl Control {
     pub(crate) fn new() -> Self {
         let inner = Inner { gid: [0; 16], pending: [-1; PENDING] };
-        Self { listener: AtomicI32::new(-1), inner: Mutex::new(inner) }
+        Self { listener: AtomicI32::new(-1), inner: Lock::new(inner) }
     }
 
     /// The listening socket, or -1.
@@ -103,13 +103,13 @@ impl Control {
 
     /// Held over a fork.
     pub(crate) fn lock_for_fork(&self) {
-        core::mem::forget(self.inner.lock());
+        self.inner.hold();
     }
 
     /// Ends [`Self::lock_for_fork`].
     pub(crate) fn unlock_after_fork(&self) {
         // SAFETY: requires that this thread holds the lock: `lock_for_fork` took it.
-        unsafe { self.inner.force_unlock() };
+        unsafe { self.inner.let_go() };
     }
 }
 

@@ -1,4 +1,5 @@
 //! The loopback device of this process: its link groups, wait queues and control socket.
+use super::aside::Asides;
 use super::{Control, Groups, Queues};
 use crate::arena::{Arena, ProcPage};
 use crate::sync::{AtomicU32, Ordering};
@@ -11,6 +12,8 @@ pub(crate) struct Device {
     pub(crate) groups: Groups,
     pub(crate) queues: Queues,
     pub(crate) control: Control,
+    /// Listeners of servers, and questions of clients, beside their streams.
+    pub(crate) asides: Asides,
     page: AtomicU32,
     pid: AtomicU32,
 }
@@ -25,6 +28,7 @@ impl Device {
             groups: Groups::new(),
             queues: Queues::new(),
             control: Control::new(),
+            asides: Asides::new(),
             page: AtomicU32::new(page as u32),
             pid: AtomicU32::new(pid),
         })
@@ -48,6 +52,8 @@ impl Device {
         if let Some(page) = self.arena.enter_process(pid) {
             self.page.store(page as u32, Ordering::Relaxed);
         }
+        self.groups.after_fork();
+        self.asides.after_fork();
         self.control.after_fork();
         self.queues.after_fork(keep);
     }

@@ -10,11 +10,11 @@ use crate::shm::layout::{
     WAIT_OFFSET, WAIT_SLOTS,
 };
 use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use crate::sys::lock::Lock;
 use crate::sys::mem::Mapping;
 use crate::sys::{raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
-use parking_lot::Mutex;
 
 /// A slot whose connection this side has released and the peer has not.
 const ZOMBIE: u32 = u32::MAX;
@@ -70,7 +70,8 @@ pub(crate) struct Group {
     dead: AtomicBool,
     /// Process that made this object.
     pub(crate) maker: u32,
-    draining: Mutex<()>,
+    /// One drains at a time.
+    draining: Lock<()>,
     bells: [AtomicI32; WAIT_SLOTS],
     queues: [AtomicU32; WAIT_SLOTS],
     conns: [AtomicU32; CONNS],
@@ -97,7 +98,7 @@ impl Group {
             control: AtomicI32::new(control),
             dead: AtomicBool::new(false),
             maker: raw::getpid(),
-            draining: Mutex::new(()),
+            draining: Lock::new(()),
             bells: [const { AtomicI32::new(-1) }; WAIT_SLOTS],
             queues: [const { AtomicU32::new(0) }; WAIT_SLOTS],
             conns: [const { AtomicU32::new(0) }; CONNS],
@@ -357,7 +358,7 @@ impl Group {
     }
 
     /// Closes what only a living group needs.
-    fn close_fds(&self) {
+    pub(crate) fn close_fds(&self) {
         fdtable::drop_internal(self.control.swap(-1, Ordering::AcqRel));
         for bell in &self.bells {
             fdtable::drop_internal(bell.swap(-1, Ordering::AcqRel));
@@ -372,7 +373,7 @@ pub(crate) struct Groups {
     all: Box<[AtomicPtr<Group>]>,
     high: AtomicU32,
     /// Held while groups come and go.
-    pub(crate) changing: Mutex<Retired>,
+    pub(crate) changing: Lock<Retired>,
 }
 
 /// Groups that ended, with the time at which they did.
@@ -390,7 +391,7 @@ impl Groups {
         Self {
             all: (0..GROUPS).map(|_| AtomicPtr::new(core::ptr::null_mut())).collect(),
             high: AtomicU32::new(0),
-            changing: Mutex::new(Retired::default()),
+            changing: Lock::new(Retired::default()),
         }
     }
 
@@ -401,6 +402,14 @@ impl Groups {
         // SAFETY: requires null or a valid group: only `add` stores one, from a Box, and `retire`
         // frees it some seconds after it was taken out.
         unsafe { group.as_ref() }
+    }
+
+    /// In the child of a fork: a thread of the parent may have been draining one.
+    pub(crate) fn after_fork(&self) {
+        for group in self.iter() {
+            // SAFETY: requires that nobody holds the lock: this is the only thread.
+            unsafe { group.draining.let_go() };
+        }
     }
 
     /// All of them.

@@ -1,63 +1,116 @@
-//! The two halves of a connection over a ring.
+//! One end of a connection over a ring, and its two halves.
 use super::device::Device;
 use super::group::Group;
 use crate::arena::{Conn, Rx, Tx};
-use crate::ring::{Consumer, Producer, RingError, RingMem, Violation};
-use crate::shm::layout::Line;
+use crate::ring::{Consumer, Piece, Producer, RingError, RingMem, Violation};
+use crate::shm::layout::{flags, Line};
 use crate::sync::Ordering;
 use crate::sys::copy::{InBuf, OutBuf};
-use crate::transport::{Receiver, Sender};
+use crate::transport::{Link, Peer, Receiver, Sender};
 
-/// The sending half.
-#[derive(Debug)]
+/// This process's end of a connection whose slot is in a link group.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Loopback<'a> {
-    producer: Producer<'a>,
     conn: &'a Conn,
     device: &'a Device,
     group: &'a Group,
-    /// Bytes behind the last announcement.
-    quiet: usize,
+    own: &'a Line,
+    peer: &'a Line,
 }
 
 impl<'a> Loopback<'a> {
-    /// The half of a connection whose `tx` is locked.
+    /// `None`: the connection has no slot.
     #[inline(always)]
-    pub(crate) fn sender(
-        (device, group): (&'a Device, &'a Group),
-        conn: &'a Conn,
-        own: &'a Line,
-        peer: &'a Line,
-        tx: &'a mut Tx,
-    ) -> Self {
-        let size = group.ring(conn.slot.load(Ordering::Relaxed) as usize, true).1;
+    pub(crate) fn new(conn: &'a Conn, device: &'a Device, group: &'a Group) -> Option<Self> {
+        let (own, peer) = conn.lines()?;
+        Some(Self { conn, device, group, own, peer })
+    }
+
+    /// The ring at an address that the state of a direction holds.
+    #[inline(always)]
+    fn ring(self, base: usize, tx: bool) -> RingMem {
+        let size = self.group.ring(self.conn.slot.load(Ordering::Relaxed) as usize, tx).1;
         // SAFETY: requires a mapped range that nobody has references to: the ring of a slot of a
         // group that stays mapped while it has connections, touched by copies only.
-        let ring = unsafe { RingMem::new(tx.ring as *mut u8, size) };
-        let producer = Producer::new(own, peer, &mut tx.half, ring);
-        Self { producer, conn, device, group, quiet: 0 }
-    }
-
-    /// The producer, for a system call that fills the ring.
-    pub(crate) fn producer(&mut self) -> &mut Producer<'a> {
-        &mut self.producer
-    }
-
-    /// After a write: the wish for room is taken back where there is enough.
-    #[inline(always)]
-    pub(crate) fn unblock(&mut self) {
-        if self.producer.clear_blocked() {
-            self.group.announce_own(self.conn, self.device);
-        }
+        unsafe { RingMem::new(base as *mut u8, size) }
     }
 
     /// Tells the peer of what was published.
-    pub(crate) fn announce(&mut self) {
-        self.quiet = 0;
+    #[inline(always)]
+    fn announce(self) {
         self.group.announce(self.conn, self.device);
     }
 }
 
-impl Sender for Loopback<'_> {
+impl<'a> Link for Loopback<'a> {
+    type Sender<'t>
+        = LoopbackTx<'t>
+    where
+        Self: 't;
+    type Receiver<'t>
+        = LoopbackRx<'t>
+    where
+        Self: 't;
+
+    #[inline(always)]
+    fn sender<'t>(self, tx: &'t mut Tx) -> LoopbackTx<'t>
+    where
+        Self: 't,
+    {
+        let ring = self.ring(tx.ring, true);
+        LoopbackTx {
+            producer: Producer::new(self.own, self.peer, &mut tx.half, ring),
+            link: self,
+            quiet: 0,
+        }
+    }
+    #[inline(always)]
+    fn receiver<'t>(self, rx: &'t mut Rx) -> LoopbackRx<'t>
+    where
+        Self: 't,
+    {
+        let ring = self.ring(rx.ring, false);
+        LoopbackRx { consumer: Consumer::new(self.own, self.peer, &mut rx.half, ring), link: self }
+    }
+    #[inline(always)]
+    fn filled(self) -> u64 {
+        self.peer.prod.load(Ordering::Acquire)
+    }
+    #[inline(always)]
+    fn drained(self) -> u64 {
+        self.peer.cons.load(Ordering::Acquire)
+    }
+    #[inline(always)]
+    fn peer(self) -> Peer {
+        // Acquire: pairs with the Release of the peer's close; what it sent before is seen.
+        let flags = self.peer.flags.load(Ordering::Acquire);
+        Peer { closed: flags & flags::CLOSED != 0, done_writing: flags & flags::DONE_WRITING != 0 }
+    }
+    fn is_gone(self) -> bool {
+        self.group.is_dead()
+    }
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct LoopbackTx<'a> {
+    producer: Producer<'a>,
+    link: Loopback<'a>,
+    /// Bytes behind the last announcement.
+    quiet: usize,
+}
+
+impl LoopbackTx<'_> {
+    /// After a put: takes the wish to be told of room back where there is enough.
+    #[inline(always)]
+    fn unblock(&mut self) {
+        if self.producer.clear_blocked() {
+            self.link.group.announce_own(self.link.conn, self.link.device);
+        }
+    }
+}
+
+impl Sender for LoopbackTx<'_> {
     #[inline(always)]
     fn put(&mut self, data: InBuf<'_>, segment: usize) -> Result<usize, RingError> {
         if data.len() <= segment {
@@ -70,8 +123,8 @@ impl Sender for Loopback<'_> {
             return Ok(n);
         }
         self.flush();
-        let (group, conn, device) = (self.group, self.conn, self.device);
-        let put = self.producer.write(data, segment, || group.announce(conn, device));
+        let link = self.link;
+        let put = self.producer.write(data, segment, || link.announce());
         self.unblock();
         put
     }
@@ -80,9 +133,23 @@ impl Sender for Loopback<'_> {
     fn flush(&mut self) {
         if self.quiet > 0 {
             self.producer.commit();
-            self.announce();
+            self.quiet = 0;
+            self.link.announce();
             self.unblock();
         }
+    }
+
+    #[inline]
+    fn reserve(&mut self, n: usize) -> Result<[Piece; 2], Violation> {
+        self.producer.reserve(n)
+    }
+
+    #[inline]
+    fn filled(&mut self, n: usize) {
+        self.producer.publish(n);
+        self.quiet = 0;
+        self.link.announce();
+        self.unblock();
     }
 
     fn room(&mut self) -> Result<usize, Violation> {
@@ -90,14 +157,17 @@ impl Sender for Loopback<'_> {
         self.producer.space(enough)
     }
 
-    fn block(&mut self) -> Result<bool, Violation> {
-        let enough = self.producer.low_water();
-        self.producer.mark_blocked();
-        Ok(self.producer.space(enough)? >= enough)
+    #[inline]
+    fn enough(&self) -> usize {
+        self.producer.low_water()
     }
 
-    fn unread(&mut self) -> Result<usize, Violation> {
-        self.producer.used()
+    fn block(&mut self) -> Result<bool, Violation> {
+        let enough = self.producer.low_water();
+        // Relaxed: counts edges; who tells of them looks at the ring itself.
+        self.link.conn.full.fetch_add(1, Ordering::Relaxed);
+        self.producer.mark_blocked();
+        Ok(self.producer.space(enough)? >= enough)
     }
 }
 
@@ -105,38 +175,20 @@ impl Sender for Loopback<'_> {
 #[derive(Debug)]
 pub(crate) struct LoopbackRx<'a> {
     consumer: Consumer<'a>,
-    conn: &'a Conn,
-    device: &'a Device,
-    group: &'a Group,
-}
-
-impl<'a> LoopbackRx<'a> {
-    /// The half of a connection whose `rx` is locked.
-    #[inline(always)]
-    pub(crate) fn new(
-        (device, group): (&'a Device, &'a Group),
-        conn: &'a Conn,
-        own: &'a Line,
-        peer: &'a Line,
-        rx: &'a mut Rx,
-    ) -> Self {
-        let size = group.ring(conn.slot.load(Ordering::Relaxed) as usize, false).1;
-        // SAFETY: as in `Loopback::sender`.
-        let ring = unsafe { RingMem::new(rx.ring as *mut u8, size) };
-        Self { consumer: Consumer::new(own, peer, &mut rx.half, ring), conn, device, group }
-    }
-
-
-    /// All bytes there are, as the peer says now.
-    pub(crate) fn queued(&mut self) -> Result<usize, Violation> {
-        self.consumer.queued()
-    }
+    link: Loopback<'a>,
 }
 
 impl Receiver for LoopbackRx<'_> {
     #[inline(always)]
     fn ready(&mut self) -> Result<usize, Violation> {
         self.consumer.available()
+    }
+    fn queued(&mut self) -> Result<usize, Violation> {
+        self.consumer.queued()
+    }
+    #[inline(always)]
+    fn pos(&self) -> u64 {
+        self.consumer.pos()
     }
     #[inline(always)]
     fn take(&mut self, into: OutBuf<'_>) -> Result<usize, RingError> {
@@ -151,7 +203,7 @@ impl Receiver for LoopbackRx<'_> {
     #[inline(always)]
     fn done(&mut self) {
         if self.consumer.publish_cons() {
-            self.group.announce(self.conn, self.device);
+            self.link.announce();
         }
     }
 }

@@ -1,4 +1,5 @@
 //! SMC-D on one host: rings in memory that two processes share.
+mod aside;
 mod control;
 mod device;
 mod group;
@@ -7,6 +8,8 @@ mod queue;
 
 pub(crate) use control::{group_for, Control};
 pub(crate) use device::Device;
+#[cfg(test)]
+pub(crate) use group::Peer as Remote;
 pub(crate) use group::{Geometry, Group, Groups};
-pub(crate) use halves::{Loopback, LoopbackRx};
+pub(crate) use halves::Loopback;
 pub(crate) use queue::{Queue, Queues};

@@ -81,7 +81,11 @@ pub(crate) fn nobody_speaks_client(port: u16) {
 /// Sends and receives at once, in two threads.
 fn full_duplex(fd: Fd, mine: u64) {
     let sender = std::thread::spawn(move || {
-        send_all(fd, &bytes(mine, 2 * BULK)).unwrap();
+        // In many calls: one that blocks cannot change its transport half way. And far more than
+        // the kernel's buffers hold, or all is sent before the peer has read a byte.
+        for part in bytes(mine, 24 * BULK).chunks(16_000) {
+            send_all(fd, part).unwrap();
+        }
         shutdown(fd, libc::SHUT_WR).unwrap();
     });
     let (sum, error) = recv_to_end(fd);

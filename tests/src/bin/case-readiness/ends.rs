@@ -193,7 +193,7 @@ pub(crate) fn reset(subject: &Subject) {
     // The peer closes with data of ours unread: a reset, not an end.
     let conn = subject.connect();
     say!("unread by the peer: {}", sys::send(conn.fd, &[1; 100], quiet));
-    wait::settle();
+    wait::delivered(conn.fd);
     conn.peer_closes();
     wait::tcp_state(conn.fd, wait::state::CLOSE);
     say!("  poll {}", wait::poll_now(conn.fd));

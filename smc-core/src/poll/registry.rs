@@ -1,0 +1,530 @@
+//! What is registered in one epoll instance, and which of it is ready.
+use super::instance::{Instance, TAG_CONTROL};
+use crate::arena::{flag, phase, Conn, MODE_RING};
+use crate::conn::Ctx;
+use crate::process::Process;
+use crate::ring::doorbell;
+use crate::shm::layout::{CONNS, CONN_WORDS};
+use crate::sync::Ordering;
+use crate::sys::raw;
+use crate::transport::loopback::Group;
+use libc::{c_int, epoll_event};
+
+/// How a shared connection's TCP socket is watched: for the peer's end and stray bytes.
+const SHARED_EVENTS: u32 =
+    (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+
+const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;
+const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+const ET: u32 = libc::EPOLLET as u32;
+const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
+
+/// Where a registration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the inner epoll, with the program's events: the connection is on TCP.
+    Inner,
+    /// In the inner epoll, for the end of the stream only; the ring tells the rest.
+    Shared,
+    /// In the program's epoll: the connection stays on TCP.
+    Outer,
+}
+
+/// One registration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reg {
+    pub(super) used: bool,
+    pub(super) fd: c_int,
+    pub(super) conn: u32,
+    pub(super) events: u32,
+    pub(super) data: u64,
+    pub(super) place: Place,
+    /// A one-shot registration that has fired.
+    pub(super) fired: bool,
+    /// Tell of all that is there, as after `epoll_ctl`, or since the kernel told of something.
+    pub(super) whole: bool,
+    /// Edge-triggered: how far the peer had filled the ring at the last event.
+    seen: u64,
+    /// Edge-triggered: how often this side had found the ring full at the last event with room.
+    full: u32,
+    /// Next registration of the same connection.
+    next: Option<u32>,
+}
+
+/// A link group with connections of this instance.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) group: usize,
+    pub(super) slot: usize,
+    maker: *const Group,
+    /// First registration of each connection slot.
+    regs: Box<[Option<u32>; CONNS]>,
+    /// Connection slots to look at.
+    pub(super) pending: [u64; CONN_WORDS],
+}
+
+// SAFETY: requires that the pointer may move between threads: it is compared, never followed.
+unsafe impl Send for Member {}
+
+/// What the instance's lock guards.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) regs: Vec<Reg>,
+    free: Vec<u32>,
+    by_fd: Vec<Option<u32>>,
+    pub(super) members: Vec<Member>,
+    /// Where the next look begins, for fairness: member and connection slot.
+    turn: (usize, usize),
+    /// Instances that are registered in this one.
+    pub(super) nested: Vec<u32>,
+    /// Events that the kernel tells once and that were taken to see what is there.
+    stash: Vec<(u32, u64)>,
+}
+
+/// What a look at a connection found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looked {
+    Nothing,
+    /// An event that is told once.
+    Told,
+    /// A level: to be looked at again.
+    Stays,
+    /// An event, and no room for it.
+    NoRoom,
+}
+
+impl Reg {
+    /// The events to tell of now, if any.
+    fn news(&mut self, ctx: &Ctx<'_>) -> Option<u32> {
+        if self.events & ET != 0 && !self.whole && !self.edge(ctx.conn) {
+            return None;
+        }
+        let events = ctx.ready(self.events);
+        if events == 0 {
+            self.whole = false;
+            return None;
+        }
+        Some(events)
+    }
+
+    /// Whether anything that is asked for has changed since the last event: the kernel wakes an
+    /// edge-triggered registration for that alone, and then tells of all that is there.
+    fn edge(&self, conn: &Conn) -> bool {
+        let came = conn.lines().is_some_and(|(_, peer)| {
+            // Relaxed: a hint; the look that follows synchronises.
+            peer.prod.load(Ordering::Relaxed) != self.seen
+        });
+        let room = conn.full.load(Ordering::Relaxed) != self.full;
+        (came && self.events & IN != 0) || (room && self.events & OUT != 0)
+    }
+
+    /// Notes what was told.
+    fn told(&mut self, conn: &Conn, events: u32) {
+        self.whole = false;
+        self.fired = self.events & ONESHOT != 0;
+        if let Some((_, peer)) = conn.lines() {
+            self.seen = peer.prod.load(Ordering::Relaxed);
+        }
+        if events & OUT != 0 {
+            self.full = conn.full.load(Ordering::Relaxed);
+        }
+    }
+}
+
+impl Member {
+    /// The link group, unless it has ended and another has taken its place.
+    fn living<'p>(&self, process: &'p Process) -> Option<&'p Group> {
+        let group = process.device.groups.get(self.group)?;
+        core::ptr::eq(group, self.maker).then_some(group)
+    }
+}
+
+impl State {
+    pub(super) fn reg_of(&self, fd: c_int) -> Option<u32> {
+        *self.by_fd.get(usize::try_from(fd).ok()?)?
+    }
+
+    pub(super) fn reg(&mut self, index: u32) -> Option<&mut Reg> {
+        self.regs.get_mut(index as usize).filter(|reg| reg.used)
+    }
+
+    /// Adds a registration.
+    pub(super) fn insert(&mut self, fd: c_int, conn: u32, event: epoll_event) -> u32 {
+        let reg = Reg {
+            used: true,
+            fd,
+            conn,
+            events: event.events,
+            data: event.u64,
+            place: Place::Inner,
+            fired: false,
+            whole: false,
+            seen: 0,
+            full: 0,
+            next: None,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.regs[index as usize] = reg;
+                index
+            }
+            None => {
+                self.regs.push(reg);
+                (self.regs.len() - 1) as u32
+            }
+        };
+        let at = fd.unsigned_abs() as usize;
+        if self.by_fd.len() <= at {
+            self.by_fd.resize(at + 1, None);
+        }
+        self.by_fd[at] = Some(index);
+        index
+    }
+
+    /// Removes a registration.
+    pub(super) fn remove(&mut self, index: u32, slot: Option<usize>) {
+        let Some(reg) = self.reg(index).copied() else { return };
+        if self.reg_of(reg.fd) == Some(index) {
+            self.by_fd[reg.fd.unsigned_abs() as usize] = None;
+        }
+        if let (Place::Shared, Some(slot)) = (reg.place, slot) {
+            for member in &mut self.members {
+                if member.regs[slot % CONNS] == Some(index) {
+                    member.regs[slot % CONNS] = reg.next;
+                }
+            }
+            for other in &mut self.regs {
+                if other.used && other.next == Some(index) {
+                    other.next = reg.next;
+                }
+            }
+        }
+        self.regs[index as usize].used = false;
+        self.free.push(index);
+    }
+
+    /// The number is closed but the file is not: the registration lives on without it.
+    pub(super) fn unname(&mut self, fd: c_int) {
+        if let Some(entry) = self.by_fd.get_mut(fd.unsigned_abs() as usize) {
+            *entry = None;
+        }
+    }
+
+    /// Registrations of a connection.
+    pub(super) fn of_conn(&self, conn: u32) -> Vec<u32> {
+        let all = self.regs.iter().zip(0..);
+        all.filter(|(reg, _)| reg.used && reg.conn == conn).map(|(_, index)| index).collect()
+    }
+
+    /// The link group as a member; joins it where it is not.
+    fn member(
+        &mut self,
+        instance: &Instance,
+        process: &Process,
+        group: &Group,
+    ) -> Option<&mut Member> {
+        let known = self.members.iter().position(|member| member.group == group.index());
+        if let Some(at) = known {
+            if core::ptr::eq(self.members[at].maker, group) {
+                return self.members.get_mut(at);
+            }
+            // Another group has taken the place of one that ended.
+            self.members.swap_remove(at);
+        }
+        let slot = instance.queue(process)?.slot_in(group)?;
+        let tag = TAG_CONTROL + group.index() as u64;
+        let events = libc::EPOLLIN as u32;
+        let _ = raw::epoll_ctl(
+            instance.inner(),
+            libc::EPOLL_CTL_ADD,
+            group.control(),
+            events,
+            tag,
+        );
+        self.members.push(Member {
+            group: group.index(),
+            slot,
+            maker: group,
+            regs: Box::new([None; CONNS]),
+            pending: [0; CONN_WORDS],
+        });
+        self.members.last_mut()
+    }
+
+    /// Moves a registration to the ring's side; false: it cannot be.
+    pub(super) fn share(&mut self, instance: &Instance, ctx: &Ctx<'_>, index: u32) -> bool {
+        let Some(group) = ctx.group() else { return false };
+        let slot = ctx.conn.slot.load(Ordering::Relaxed) as usize % CONNS;
+        let Some(reg) = self.reg(index).copied() else { return false };
+        if reg.place == Place::Shared {
+            return true;
+        }
+        let Some(member) = self.member(instance, ctx.process, group) else { return false };
+        let first = member.regs[slot];
+        member.regs[slot] = Some(index);
+        // What is there already is found by a look; an edge-triggered one has been told of it.
+        member.pending[slot / 64] |= 1 << (slot % 64);
+        let queue_slot = member.slot;
+        let op = if reg.place == Place::Outer {
+            let outer = instance.outer.load(Ordering::Acquire);
+            let _ = raw::epoll_ctl(outer, libc::EPOLL_CTL_DEL, reg.fd, 0, 0);
+            libc::EPOLL_CTL_ADD
+        } else {
+            libc::EPOLL_CTL_MOD
+        };
+        let _ = raw::epoll_ctl(instance.inner(), op, reg.fd, SHARED_EVENTS, u64::from(index));
+        if let Some((own, _)) = ctx.conn.lines() {
+            doorbell::want(&own.want_ready, queue_slot);
+        }
+        if let Some(reg) = self.reg(index) {
+            reg.place = Place::Shared;
+            reg.next = first;
+        }
+        true
+    }
+
+    /// Moves a registration to the program's own epoll: from now on the kernel alone counts.
+    pub(super) fn expel(&mut self, instance: &Instance, index: u32) {
+        let Some(reg) = self.reg(index) else { return };
+        // An edge-triggered one would fire again for what has been told.
+        if reg.place != Place::Inner || reg.fired || reg.events & ET != 0 {
+            return;
+        }
+        let outer = instance.outer.load(Ordering::Acquire);
+        if raw::epoll_ctl(instance.inner(), libc::EPOLL_CTL_DEL, reg.fd, 0, 0).is_ok()
+            && raw::epoll_ctl(outer, libc::EPOLL_CTL_ADD, reg.fd, reg.events, reg.data).is_ok()
+        {
+            reg.place = Place::Outer;
+        }
+    }
+
+    /// Asks for a whole look at a registration.
+    pub(super) fn look_at(&mut self, conn: &Conn, index: u32) {
+        if let Some(reg) = self.reg(index) {
+            reg.whole = true;
+        }
+        let group = conn.group.load(Ordering::Relaxed) as usize;
+        let slot = conn.slot.load(Ordering::Relaxed) as usize;
+        if let Some(member) = self.members.iter_mut().find(|member| member.group == group) {
+            member.pending[slot % CONNS / 64] |= 1 << (slot % 64);
+        }
+    }
+
+    /// Whether anything is ready, without telling of it.
+    pub(super) fn any_ready(&mut self, process: &Process) -> bool {
+        let mut found = false;
+        let turn = self.turn;
+        self.collect(process, &mut |_, _| {
+            found = true;
+            false
+        });
+        self.turn = turn;
+        found
+    }
+
+    /// Collects what is ready of the shared connections; `emit` says whether there was room for
+    /// the event. True: something may be left.
+    pub(super) fn collect(
+        &mut self,
+        process: &Process,
+        emit: &mut dyn FnMut(u32, u64) -> bool,
+    ) -> bool {
+        while let Some((events, data)) = self.stash.pop() {
+            if !emit(events, data) {
+                self.stash.push((events, data));
+                return true;
+            }
+        }
+        let count = self.members.len();
+        if count == 0 {
+            return false;
+        }
+        for member in &mut self.members {
+            let Some(group) = member.living(process) else { continue };
+            let slots = group.own_slots();
+            if let Some(wait) = slots.and_then(|slots| slots.get(member.slot)) {
+                let pending = &mut member.pending;
+                doorbell::take_ready(wait, |conn| pending[conn / 64] |= 1 << (conn % 64));
+            }
+        }
+        // Round and round: the one that was told of last comes last.
+        let (first, from) = (self.turn.0 % count, self.turn.1);
+        for step in 0..=count {
+            let at = (first + step) % count;
+            let range = match step {
+                0 => from..CONNS,
+                _ if step == count => 0..from,
+                _ => 0..CONNS,
+            };
+            if self.collect_member(process, at, range, emit) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn collect_member(
+        &mut self,
+        process: &Process,
+        at: usize,
+        range: core::ops::Range<usize>,
+        emit: &mut dyn FnMut(u32, u64) -> bool,
+    ) -> bool {
+        for word in range.start / 64..range.end.div_ceil(64) {
+            let mut bits = self.members[at].pending[word];
+            while bits != 0 {
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let slot = word * 64 + bit;
+                if !range.contains(&slot) {
+                    continue;
+                }
+                let Some(group) = self.members[at].living(process) else { return false };
+                match self.look(process, at, group, slot, emit) {
+                    Looked::NoRoom => {
+                        self.turn = (at, slot);
+                        return true;
+                    }
+                    Looked::Nothing => self.members[at].pending[word] &= !(1 << bit),
+                    Looked::Told => {
+                        self.turn = (at, slot + 1);
+                        self.members[at].pending[word] &= !(1 << bit);
+                    }
+                    Looked::Stays => self.turn = (at, slot + 1),
+                }
+            }
+        }
+        false
+    }
+
+    /// Looks at one connection.
+    fn look(
+        &mut self,
+        process: &Process,
+        at: usize,
+        group: &Group,
+        slot: usize,
+        emit: &mut dyn FnMut(u32, u64) -> bool,
+    ) -> Looked {
+        let mut looked = Looked::Nothing;
+        let mut next = self.members[at].regs[slot];
+        let Some(index) = group.conn_at(slot) else { return looked };
+        let Some(conn) = process.device.arena.conn(index) else { return looked };
+        while let Some(reg) = next.and_then(|index| self.reg(index)) {
+            next = reg.next;
+            if reg.conn != index || reg.fired {
+                continue;
+            }
+            let ctx = Ctx { process, index, conn, fd: reg.fd };
+            let Some(events) = reg.news(&ctx) else { continue };
+            if !emit(events, reg.data) {
+                return Looked::NoRoom;
+            }
+            reg.told(conn, events);
+            if reg.events & ONESHOT == 0 && reg.events & ET == 0 {
+                looked = Looked::Stays;
+            } else if looked == Looked::Nothing {
+                looked = Looked::Told;
+            }
+        }
+        looked
+    }
+
+    /// Takes what the inner epoll has to tell of shared connections, which say for themselves what
+    /// is ready; what it tells once of others is kept for the next call.
+    pub(super) fn take_inner(&mut self, instance: &Instance, process: &Process) {
+        let mut batch = [epoll_event { events: 0, u64: 0 }; 32];
+        let Ok(got) = raw::epoll_now(instance.inner(), &mut batch) else { return };
+        for event in batch.iter().take(got) {
+            let mut told = None;
+            self.inner_event(instance, process, *event, &mut |events, data| {
+                told = Some((events, data));
+                true
+            });
+            // A level is told again.
+            let index = u32::try_from(event.u64).ok();
+            let once = index.and_then(|index| self.reg(index)).is_some_and(|reg| {
+                reg.place == Place::Inner && reg.events & (ET | ONESHOT) != 0
+            });
+            self.stash.extend(told.filter(|_| once));
+        }
+    }
+
+    /// The registration of a connection under a number that was closed meanwhile.
+    pub(super) fn find(&self, fd: c_int, conn: u32) -> Option<u32> {
+        let same = |reg: &Reg| reg.used && reg.fd == fd && reg.conn == conn;
+        let found = self.regs.iter().position(same)?;
+        u32::try_from(found).ok()
+    }
+
+    /// Passes one event of the inner epoll on. `emit` has room.
+    pub(super) fn inner_event(
+        &mut self,
+        instance: &Instance,
+        process: &Process,
+        event: epoll_event,
+        emit: &mut dyn FnMut(u32, u64) -> bool,
+    ) {
+        let data = event.u64;
+        if data >= TAG_CONTROL {
+            if let Some(group) = process.device.groups.get((data - TAG_CONTROL) as usize) {
+                group.drain(&process.device);
+                if group.is_dead() {
+                    self.wake_group(group.index(), process);
+                }
+            }
+            return;
+        }
+        let Some(reg) = u32::try_from(data).ok().and_then(|index| self.reg(index)).copied() else {
+            return;
+        };
+        let Some(conn) = process.device.arena.conn(reg.conn) else { return };
+        let ctx = Ctx { process, index: reg.conn, conn, fd: reg.fd };
+        if reg.place == Place::Shared {
+            // Room in the TCP socket says nothing once the ring is the way.
+            let ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
+            if ring && event.events & !OUT == 0 && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+                return;
+            }
+            conn.raise(flag::TCP_NEWS);
+            self.look_at(conn, data as u32);
+            return;
+        }
+        let mut events = event.events;
+        let readable = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+        if conn.phase() == phase::VIRGIN && events & readable != 0 {
+            // An ACCEPT that came alone is no event of the program's.
+            ctx.look_for_accept();
+            if raw::poll_now(reg.fd, libc::POLLIN) & libc::POLLIN == 0 {
+                events &= !readable;
+            }
+        }
+        if events == 0 {
+            return;
+        }
+        emit(events, reg.data);
+        let index = data as u32;
+        if let Some(reg) = self.reg(index) {
+            reg.fired = reg.events & ONESHOT != 0;
+        }
+        if conn.phase() == phase::PLAIN {
+            self.expel(instance, index);
+        }
+    }
+
+    /// The peer of a group is gone: its connections are looked at.
+    fn wake_group(&mut self, group: usize, process: &Process) {
+        let Some(member) = self.members.iter_mut().find(|member| member.group == group) else {
+            return;
+        };
+        for (slot, first) in member.regs.iter().enumerate() {
+            if let Some(reg) = first.and_then(|index| self.regs.get_mut(index as usize)) {
+                if let Some(conn) = process.device.arena.conn(reg.conn) {
+                    conn.raise(flag::TCP_NEWS);
+                }
+                reg.whole = true;
+                member.pending[slot / 64] |= 1 << (slot % 64);
+            }
+        }
+    }
+}
