@@ -168,7 +168,7 @@ mod tests {
         let expected = "4711 a?b
   connections  1 now, 6 so far: 2 SMCD, 0 SMCR, 3 TCP
   on TCP       2 0x03010000 the peer does not show that it can do SMC
-  on TCP       1 0x0a0d0000 urgent data was sent
+  on TCP       1 0x0a0e0000 urgent data was sent
   SMC sent     100 bytes in 10 calls
   SMC received 200 bytes in 20 calls
   TCP sent     1 bytes in 2 calls
@@ -186,7 +186,7 @@ mod tests {
         let expected = serde_json::json!([{
             "pid": 4711, "comm": "a\nb", "live": 1,
             "connections": 6, "smcd": 2, "smcr": 0, "tcp": 3,
-            "fallback": {"0x03010000": 2, "0x0a0d0000": 1},
+            "fallback": {"0x03010000": 2, "0x0a0e0000": 1},
             "smc": {
                 "tx_bytes": 100, "rx_bytes": 200, "doorbells": 5, "sleeps": 6, "spins": 7,
                 "tx_calls": 10, "rx_calls": 20, "kernel_checks": 8,
