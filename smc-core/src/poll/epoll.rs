@@ -1,6 +1,6 @@
 //! The epoll instances of this process.
 use super::instance::Instance;
-use super::registry::Place;
+use super::registration::Place;
 use crate::arena::{flag, phase};
 use crate::conn::Ctx;
 use crate::engine::Ret;

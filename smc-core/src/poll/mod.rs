@@ -10,6 +10,7 @@
 mod epoll;
 mod epoll_wait;
 mod instance;
+mod registration;
 mod registry;
 pub(crate) mod set;
 

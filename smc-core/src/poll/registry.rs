@@ -1,5 +1,6 @@
 //! What is registered in one epoll instance, and which of it is ready.
 use super::instance::{Instance, TAG_CONTROL};
+use super::registration::{Place, Reg, ENDS, ET, ONESHOT, OUT};
 use crate::arena::{flag, phase, Conn, MODE_RING};
 use crate::conn::Ctx;
 use crate::process::Process;
@@ -13,45 +14,6 @@ use libc::{c_int, epoll_event};
 /// How a shared connection's TCP socket is watched: for the peer's end and stray bytes.
 const SHARED_EVENTS: u32 =
     (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
-
-const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;
-const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-/// Flags of a connection of whose change the kernel tells as well.
-const ENDS: u32 = flag::TCP_NEWS | flag::FIN | flag::PEER_GONE | flag::TX_SHUT | flag::RX_SHUT;
-const ET: u32 = libc::EPOLLET as u32;
-const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
-
-/// Where a registration is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In the inner epoll, with the program's events: the connection is on TCP.
-    Inner,
-    /// In the inner epoll, for the end of the stream only; the ring tells the rest.
-    Shared,
-    /// In the program's epoll: the connection stays on TCP.
-    Outer,
-}
-
-/// One registration.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reg {
-    pub(super) used: bool,
-    pub(super) fd: c_int,
-    pub(super) conn: u32,
-    pub(super) events: u32,
-    pub(super) data: u64,
-    pub(super) place: Place,
-    /// A one-shot registration that has fired.
-    pub(super) fired: bool,
-    /// Tell of all that is there, as after `epoll_ctl`, or since the kernel told of something.
-    pub(super) whole: bool,
-    /// Edge-triggered: how far the peer had filled the ring at the last event.
-    seen: u64,
-    /// Edge-triggered: how often this side had found the ring full at the last event with room.
-    full: u32,
-    /// Next registration of the same connection.
-    next: Option<u32>,
-}
 
 /// A link group with connections of this instance.
 #[derive(Debug)]
@@ -95,44 +57,6 @@ enum Looked {
     NoRoom,
 }
 
-impl Reg {
-    /// The events to tell of now, if any.
-    fn news(&mut self, ctx: &Ctx<'_>) -> Option<u32> {
-        if self.events & ET != 0 && !self.whole && !self.edge(ctx.conn) {
-            return None;
-        }
-        let events = ctx.ready(self.events);
-        if events == 0 {
-            self.whole = false;
-            return None;
-        }
-        Some(events)
-    }
-
-    /// Whether anything that is asked for has changed since the last event: the kernel wakes an
-    /// edge-triggered registration for that alone, and then tells of all that is there.
-    fn edge(&self, conn: &Conn) -> bool {
-        let came = conn.lines().is_some_and(|(_, peer)| {
-            // Relaxed: a hint; the look that follows synchronises.
-            peer.prod.load(Ordering::Relaxed) != self.seen
-        });
-        let room = conn.full.load(Ordering::Relaxed) != self.full;
-        (came && self.events & IN != 0) || (room && self.events & OUT != 0)
-    }
-
-    /// Notes what was told.
-    fn told(&mut self, conn: &Conn, events: u32) {
-        self.whole = false;
-        self.fired = self.events & ONESHOT != 0;
-        if let Some((_, peer)) = conn.lines() {
-            self.seen = peer.prod.load(Ordering::Relaxed);
-        }
-        if events & OUT != 0 {
-            self.full = conn.full.load(Ordering::Relaxed);
-        }
-    }
-}
-
 impl Member {
     /// The link group, unless it has ended and another has taken its place.
     fn living<'p>(&self, process: &'p Process) -> Option<&'p Group> {
@@ -152,19 +76,7 @@ impl State {
 
     /// Adds a registration.
     pub(super) fn insert(&mut self, fd: c_int, conn: u32, event: epoll_event) -> u32 {
-        let reg = Reg {
-            used: true,
-            fd,
-            conn,
-            events: event.events,
-            data: event.u64,
-            place: Place::Inner,
-            fired: false,
-            whole: false,
-            seen: 0,
-            full: 0,
-            next: None,
-        };
+        let reg = Reg::new(fd, conn, event);
         let index = match self.free.pop() {
             Some(index) => {
                 self.regs[index as usize] = reg;

@@ -53,6 +53,9 @@ impl<'c> Fill<'c> {
             };
             return Ok(());
         }
+        if self.done >= self.total {
+            return Ok(());
+        }
         if self.bufs.count() > 1 || self.peeks() {
             return self.take_many(receiver);
         }
