@@ -31,11 +31,11 @@ impl Ctx<'_> {
         if again {
             return false;
         }
+        // Asked first: once this process is counted out, another may be the only holder, do what it
+        // likes with the record, and end.
+        let killed = self.conn.procs.load(Ordering::Acquire) > 1 && self.process.device.is_alone();
         // AcqRel: of several processes one is the last.
-        match self.conn.procs.fetch_sub(1, Ordering::AcqRel) {
-            1 => true,
-            _ => self.process.device.is_alone(),
-        }
+        self.conn.procs.fetch_sub(1, Ordering::AcqRel) == 1 || killed
     }
 
     /// Whether other processes hold it.
