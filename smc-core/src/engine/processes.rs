@@ -16,6 +16,7 @@ pub fn fork_prepare() {
     process.epolls.lock_for_fork();
     process.device.groups.changing.hold();
     process.netlink.hold();
+    process.device.expect_child();
     // Before the child exists, so that nobody attaches what two processes hold.
     for_each_conn(process, |ctx| {
         ctx.one_more();
