@@ -36,11 +36,11 @@ const OTHER_NAMES: [&str; 1] = ["SMC_PRELOAD_LIB"];
 /// Which transports may carry a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever fits: shared memory on this host, RDMA to others, TCP otherwise.
+    /// Whatever fits: shared memory on this host, TCP otherwise.
     Auto,
     /// Shared memory only (SMC-D).
     Loopback,
-    /// RDMA only (SMC-R).
+    /// RDMA only (SMC-R), which nothing carries yet: TCP.
     Rdma,
     /// None: everything is TCP.
     Off,
