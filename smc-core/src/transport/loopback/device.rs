@@ -1,7 +1,7 @@
 //! The loopback device of this process: its link groups, wait queues and control socket.
 use super::aside::Asides;
 use super::{Control, Groups, Queues};
-use crate::arena::{Arena, ProcPage};
+use crate::arena::{Arena, ProcPage, PROCS};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::raw;
 
@@ -43,6 +43,14 @@ impl Device {
     /// The pid as of the start or the last fork.
     pub(crate) fn pid(&self) -> u32 {
         self.pid.load(Ordering::Relaxed)
+    }
+
+    /// Whether no other process of the fork family lives.
+    pub(crate) fn is_alone(&self) -> bool {
+        let own = self.pid();
+        let pages = (0..PROCS).filter_map(|index| self.arena.proc_page(index));
+        let mut others = pages.map(ProcPage::pid).filter(|pid| *pid != 0 && *pid != own);
+        !others.any(raw::exists)
     }
 
     /// In the child, after a fork. `keep`: wait queues that it shares with the parent.
