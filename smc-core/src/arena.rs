@@ -34,6 +34,9 @@ pub const PROCS: usize = 512;
 /// Connections of a fork family.
 pub const CONNS: usize = 1 << 16;
 
+/// Marks the page of a child that is being born, with its parent's pid.
+pub const UNBORN: u32 = 1 << 31;
+
 const PROC_OFFSET: usize = 4096;
 /// Offset of the connection records.
 pub const CONN_OFFSET: usize = PROC_OFFSET + PROCS * core::mem::size_of::<ProcPage>();
@@ -159,7 +162,7 @@ impl Arena {
         let found = free.or_else(|| {
             pages().find(|(_, page)| {
                 let owner = page.pid();
-                owner != 0 && !raw::exists(owner) && page.claim(owner, pid)
+                owner != 0 && !raw::exists(owner & !UNBORN) && page.claim(owner, pid)
             })
         });
         found.map(|(index, _)| index)

@@ -119,3 +119,10 @@ pub(crate) extern "C" fn replacing() {
         engine::before_exec();
     }
 }
+
+/// It was not: the exec has failed.
+pub(crate) fn not_replaced() {
+    if init::on() && !borrowed_memory() {
+        engine::exec_failed();
+    }
+}

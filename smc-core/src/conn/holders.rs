@@ -38,6 +38,15 @@ impl Ctx<'_> {
         self.conn.procs.fetch_sub(1, Ordering::AcqRel) == 1 || killed
     }
 
+    /// It holds it all the same: the exec has failed.
+    pub(crate) fn keeps(&self) {
+        let bit = 1_u64 << (self.index % 64);
+        let word = GIVEN_UP.get(self.index as usize / 64);
+        if word.is_some_and(|word| word.fetch_and(!bit, Ordering::Relaxed) & bit != 0) {
+            self.one_more();
+        }
+    }
+
     /// Whether other processes hold it.
     pub(crate) fn is_shared(&self) -> bool {
         if self.conn.procs.load(Ordering::Acquire) <= 1 {

@@ -97,6 +97,14 @@ pub fn before_exec() {
     }
 }
 
+/// The exec has failed: the program goes on.
+pub fn exec_failed() {
+    if let Some(process) = process::get() {
+        let _critical = Critical::enter();
+        for_each_conn(process, |ctx| ctx.keeps());
+    }
+}
+
 /// Before a descriptor goes to another process (SCM_RIGHTS).
 fn passing(fd: c_int) {
     let Some(process) = process::get() else { return };

@@ -1,6 +1,6 @@
 //! The end of a process, and its replacement.
 use crate::dispatch::born;
-use crate::process::{exiting, replacing};
+use crate::process::{exiting, not_replaced, replacing};
 use crate::symbols::real;
 use libc::{c_char, c_int};
 
@@ -12,7 +12,9 @@ macro_rules! execs {
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
             replacing();
             // SAFETY: the program's own call with its own arguments, whose contract it keeps.
-            unsafe { real::$name($($arg),*) }
+            let failed = unsafe { real::$name($($arg),*) };
+            not_replaced();
+            failed
         }
     )*};
 }

@@ -9,7 +9,7 @@ use super::device::Device;
 use crate::fdtable;
 use crate::reason::Reason;
 use crate::shm::layout::VERSION;
-use crate::sync::{AtomicI32, Ordering};
+use crate::sync::{AtomicI32, AtomicU64, Ordering};
 use crate::sys::lock::Lock;
 use crate::sys::{mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
@@ -22,19 +22,28 @@ const PENDING: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Control {
     listener: AtomicI32,
+    /// The GID, once there is a listener: read without the lock, since whoever asks may hold a lock
+    /// that a holder of this one waits for.
+    name: [AtomicU64; 2],
+    /// Held while the control socket is opened; nothing else is locked under it.
+    opening: Lock<()>,
     inner: Lock<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    gid: [u8; 16],
     pending: [c_int; PENDING],
 }
 
 impl Control {
     pub(crate) fn new() -> Self {
-        let inner = Inner { gid: [0; 16], pending: [-1; PENDING] };
-        Self { listener: AtomicI32::new(-1), inner: Lock::new(inner) }
+        let inner = Inner { pending: [-1; PENDING] };
+        Self {
+            listener: AtomicI32::new(-1),
+            name: [const { AtomicU64::new(0) }; 2],
+            opening: Lock::new(()),
+            inner: Lock::new(inner),
+        }
     }
 
     /// The listening socket, or -1.
@@ -44,9 +53,13 @@ impl Control {
 
     /// Name of this process; the first call opens the control socket.
     pub(crate) fn gid(&self) -> Result<[u8; 16], Errno> {
-        let mut inner = self.inner.lock();
+        // Acquire, inside: pairs with the Release below; the name is there.
         if self.listener() >= 0 {
-            return Ok(inner.gid);
+            return Ok(self.known_gid());
+        }
+        let _one = self.opening.lock();
+        if self.listener() >= 0 {
+            return Ok(self.known_gid());
         }
         let mut gid = [0; 16];
         if !raw::random(&mut gid) {
@@ -60,9 +73,20 @@ impl Control {
             fdtable::drop_internal(fd);
             return Err(errno);
         }
-        inner.gid = gid;
+        for (word, half) in self.name.iter().zip(gid.chunks_exact(8)) {
+            word.store(u64::from_ne_bytes(half.try_into().unwrap_or([0; 8])), Ordering::Relaxed);
+        }
+        // Release: pairs with the Acquire in `listener`.
         self.listener.store(fd, Ordering::Release);
         Ok(gid)
+    }
+
+    fn known_gid(&self) -> [u8; 16] {
+        let mut gid = [0; 16];
+        for (half, word) in gid.chunks_exact_mut(8).zip(&self.name) {
+            half.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        gid
     }
 
     /// Server: takes what clients have sent, then makes their link groups. `known` tells the user
@@ -104,12 +128,15 @@ impl Control {
     /// Held over a fork.
     pub(crate) fn lock_for_fork(&self) {
         self.inner.hold();
+        self.opening.hold();
     }
 
     /// Ends [`Self::lock_for_fork`].
     pub(crate) fn unlock_after_fork(&self) {
         // SAFETY: requires that this thread holds the lock: `lock_for_fork` took it.
         unsafe { self.inner.let_go() };
+        // SAFETY: as above.
+        unsafe { self.opening.let_go() };
     }
 }
 

@@ -1,7 +1,7 @@
 //! The loopback device of this process: its link groups, wait queues and control socket.
 use super::aside::Asides;
 use super::{Control, Groups, Queues};
-use crate::arena::{Arena, ProcPage, PROCS};
+use crate::arena::{Arena, ProcPage, PROCS, UNBORN};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::raw;
 
@@ -20,8 +20,6 @@ pub(crate) struct Device {
     cradle: AtomicU32,
 }
 
-/// Marks the page of a child that is being born with its parent's pid.
-const UNBORN: u32 = 1 << 31;
 
 impl Device {
     /// A device for this process; `None`: the arena has no page left.
