@@ -153,14 +153,9 @@ impl Ctx<'_> {
         }
     }
 
-    /// Server that has sent its ACCEPT: looks for a request. That costs a system call: often at
-    /// first, then seldom.
+    /// Server that has sent its ACCEPT: looks for a request.
     pub(super) fn look_for_request(&self) {
-        let looks = self.handshake(|setup| {
-            setup.looks = setup.looks.wrapping_add(1);
-            setup.looks
-        });
-        if looks < 64 || looks.is_multiple_of(64) {
+        if self.is_worth_a_look() {
             look(self.process);
         }
     }
