@@ -1,9 +1,9 @@
 //! The accepting end: puts an ACCEPT in front of the first bytes if the client's socket bears the
 //! mark, and attaches the clients that ask.
-use super::wait::poll_fds;
 use super::Ctx;
 use crate::arena::Conn;
 use crate::config::Mode;
+use crate::errno::Errno;
 use crate::fdtable;
 use crate::process::Process;
 use crate::proto::{Confirmed, FirstSend, PeerMark, ServerHandshake};
@@ -13,14 +13,12 @@ use crate::sync::Ordering;
 use crate::sys::diag::{self, Endpoint};
 use crate::sys::{raw, tcp};
 use crate::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
-use libc::c_int;
+use libc::{c_int, pollfd, timespec};
 
 /// What [`crate::arena::phase::IDLE`] stands for.
 const IDLE: ServerHandshake = ServerHandshake::new();
 /// Bytes between two looks whether a client asks for an ACCEPT beside the stream.
 const ASIDE_STEP: u64 = 256 << 10;
-/// Longest wait for room for the rest of an ACCEPT, at a time.
-const ROOM_NS: u64 = 1_000_000_000;
 
 impl Ctx<'_> {
     /// Server, before the first bytes go out: the ACCEPT goes ahead of them if it may. `flags` are
@@ -105,9 +103,13 @@ impl Ctx<'_> {
         while let Some(rest) = message.get(sent..).filter(|rest| !rest.is_empty()) {
             match raw::send_user(self.fd, rest.as_ptr(), rest.len(), flags) {
                 Ok(more) => sent += more,
-                Err(crate::errno::Errno::AGAIN) => {
-                    let mut fds = [libc::pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 }];
-                    poll_fds(self.process, &mut fds, Some(ROOM_NS)).ok();
+                Err(Errno::AGAIN) => {
+                    let mut room = pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 };
+                    let time = timespec { tv_sec: 1, tv_nsec: 0 };
+                    let real = self.process.real.ppoll;
+                    // Not `outside`: no signal handler may run under the lock.
+                    // SAFETY: requires valid pointers, or null: they are to locals.
+                    unsafe { real(&raw mut room, 1, &raw const time, core::ptr::null()) };
                 }
                 Err(_) => return,
             }
