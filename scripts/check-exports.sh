@@ -4,7 +4,8 @@
 #   check-exports.sh [LIBRARY [LIST]]
 #
 # LIST holds one symbol a line; `#` starts a comment. A symbol too few means that a hook has
-# vanished, one too many that the library would stand in the way of a program's own symbol.
+# vanished, one too many that the library would stand in the way of a program's own symbol. A new
+# hook's symbols are added by hand, so that each export is somebody's decision.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

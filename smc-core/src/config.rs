@@ -36,11 +36,11 @@ const OTHER_NAMES: [&str; 1] = ["SMC_PRELOAD_LIB"];
 /// Which transports may carry a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever fits: shared memory on this host, RDMA to others, TCP otherwise.
+    /// Whatever fits: shared memory on this host, TCP otherwise.
     Auto,
     /// Shared memory only (SMC-D).
     Loopback,
-    /// RDMA only (SMC-R).
+    /// RDMA only (SMC-R), which nothing carries yet: TCP.
     Rdma,
     /// None: everything is TCP.
     Off,
@@ -61,6 +61,8 @@ pub struct Config {
     pub autosplit_size: u32,
     /// `SMC_ATTACH_AFTER`: bytes after which a connection takes a ring; `None`: when it pays.
     pub attach_after: Option<u64>,
+    /// `SMC_IO_URING`: whether the program may have io_uring, which no hook sees.
+    pub io_uring: bool,
     /// `SMC_LOG`, when it is set; see [`Config::log_level`].
     pub log: Option<LevelFilter>,
     /// `SMC_DEBUG`.
@@ -78,6 +80,7 @@ impl Config {
         spin_us: None,
         autosplit_size: AUTOSPLIT_DEFAULT,
         attach_after: None,
+        io_uring: false,
         log: None,
         debug: false,
         summary: None,
@@ -169,7 +172,7 @@ impl Variable {
 }
 
 /// All settings.
-pub static VARIABLES: [Variable; 9] = [
+pub static VARIABLES: [Variable; 10] = [
     Variable {
         name: "SMC_MODE",
         values: "auto, loopback, rdma or off",
@@ -211,6 +214,13 @@ pub static VARIABLES: [Variable; 9] = [
         default: "auto",
         doc: "Bytes that a connection carries over TCP before it takes a ring; 0 takes it at once.",
         set: |c, v| parse::attach_after(v).map(|bytes| c.attach_after = bytes),
+    },
+    Variable {
+        name: "SMC_IO_URING",
+        values: "allow or refuse",
+        default: "refuse",
+        doc: "Whether the program may set io_uring up, which works on sockets unseen.",
+        set: |c, v| parse::io_uring(v).map(|allowed| c.io_uring = allowed),
     },
     Variable {
         name: "SMC_LOG",

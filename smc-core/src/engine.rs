@@ -15,16 +15,15 @@ pub use life::*;
 pub use mux::*;
 pub use processes::*;
 
+pub use crate::errno::Ret;
+pub use crate::fdtable::Kind;
+
 use crate::config::Config;
-use crate::errno::Errno;
 use crate::fdtable;
 use crate::process;
 use crate::sys::clock;
 use crate::sys::real::RealCalls;
 use libc::{c_int, timespec, timeval};
-
-/// See the module's text.
-pub type Ret = Result<isize, Errno>;
 
 /// How long a readiness call may wait, in the form in which the program said it.
 #[derive(Clone, Copy, Debug)]
@@ -35,19 +34,6 @@ pub enum Timeout {
     Spec(*const timespec),
     /// `select`: null is for ever; the time left is written back, as Linux does.
     Val(*mut timeval),
-}
-
-/// What an fd is to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Nothing: the real function is called at once.
-    Foreign,
-    /// A TCP socket of the program.
-    Socket,
-    /// An epoll instance of the program.
-    Epoll,
-    /// A descriptor of the engine, which the program must not see.
-    Internal,
 }
 
 /// Starts the engine; called once, by the constructor of the preload library.

@@ -22,3 +22,6 @@ impl Errno {
     /// Message too long.
     pub const MSGSIZE: Self = Self(libc::EMSGSIZE);
 }
+
+/// What a call of the engine comes to: the C return value, or an error of ours.
+pub type Ret = Result<isize, Errno>;

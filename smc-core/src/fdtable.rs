@@ -2,7 +2,6 @@
 //!
 //! The table is private memory, so a forked child goes on with a copy of its own. Numbers past its
 //! end are never ours: such sockets are plain TCP.
-use crate::engine::Kind;
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::raw;
 use libc::c_int;
@@ -17,6 +16,19 @@ const EPOLL: u32 = 2 << KIND_SHIFT;
 const INTERNAL: u32 = 3 << KIND_SHIFT;
 
 static TABLE: [AtomicU32; LIMIT] = [const { AtomicU32::new(0) }; LIMIT];
+
+/// What an fd is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: the real function is called at once.
+    Foreign,
+    /// A TCP socket of the program.
+    Socket,
+    /// An epoll instance of the program.
+    Epoll,
+    /// A descriptor of the engine, which the program must not see.
+    Internal,
+}
 
 /// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

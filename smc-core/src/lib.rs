@@ -4,15 +4,21 @@
 //! below it, are
 //!
 //! ```text
-//! engine
+//! engine                    what the hooks call
+//! summary                   the line that a process leaves at its end
 //! poll                      epoll, poll and select over rings and the kernel
 //! conn                      one connection: handshake, send, receive, close, waiting
-//! proto | transport         state machines without I/O | rings between two processes
+//! transport                 rings between two processes, behind three traits
+//! arena                     records that the processes of a fork family share
+//! proto                     state machines without I/O
 //! ring  | wire              cursors and bells          | CLC messages
-//! shm                       what two processes share
+//! shm   | fdtable           what two processes share   | what a descriptor number is to us
 //! sys                       system calls, memory
 //! sync                      atomics and the lock
 //! ```
+//!
+//! Beside them stand `process`, the object that holds what this process has and that the layers
+//! from `conn` up share, and the leaves `config`, `errno`, `reason` and `log`.
 #![warn(missing_docs)]
 
 pub mod ring;

@@ -66,17 +66,15 @@ unsafe extern "C" fn construct(
         return;
     }
     // SAFETY: the environment that glibc hands over; no other thread runs yet.
-    let mut environment = unsafe { Environment::new(envp) };
-    let config = Config::from_env(environment.clone(), &mut |warning| {
+    let environment = unsafe { Environment::new(envp) };
+    let config = Config::from_env(environment, &mut |warning| {
         log::warn_line(format_args!("{warning}"));
     });
     if !config.enabled() {
         return;
     }
     log::install(config.log_level());
-    let io_uring = environment.find(|(name, _)| *name == b"SMC_IO_URING");
-    let allowed = io_uring.is_some_and(|(_, value)| value == b"allow");
-    NO_IO_URING.store(u8::from(!allowed), Ordering::Relaxed);
+    NO_IO_URING.store(u8::from(!config.io_uring), Ordering::Relaxed);
     process::entered();
     engine::start(symbols::real_calls(), &config);
     smc_core::sys::signals::install(symbols::real::sigaction);

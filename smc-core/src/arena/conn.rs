@@ -57,7 +57,7 @@ pub mod flag {
     pub const CONSENTED: u32 = 256;
     /// This end has connected; it is the client of its link group.
     pub const CLIENT: u32 = 512;
-    /// The wait for space is registered: the peer tells us when it has consumed.
+    /// The statistics of a process have counted what became of it.
     pub const COUNTED: u32 = 1024;
     /// The socket came from another program: who connected is not known.
     pub const ADOPTED: u32 = 2048;

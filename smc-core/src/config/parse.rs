@@ -51,6 +51,10 @@ pub(super) fn switch(value: &[u8]) -> Result<bool, Malformed> {
     word(value, &words).ok_or(Malformed("not 1 or 0"))
 }
 
+pub(super) fn io_uring(value: &[u8]) -> Result<bool, Malformed> {
+    word(value, &[("allow", true), ("refuse", false)]).ok_or(Malformed("not allow or refuse"))
+}
+
 /// The code of the smallest ring that holds the size; sizes beyond the largest ring get that one,
 /// as SO_RCVBUF does with the system's limit.
 pub(super) fn ring_code(value: &[u8]) -> Result<u8, Malformed> {

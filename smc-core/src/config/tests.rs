@@ -80,6 +80,8 @@ fn the_other_values() {
     assert_eq!(read_silently("SMC_ATTACH_AFTER", "4k").attach_after, Some(4096));
     assert_eq!(read_silently("SMC_AUTOSPLIT_SIZE", "1").autosplit_size, AUTOSPLIT_MIN);
     assert_eq!(read_silently("SMC_AUTOSPLIT_SIZE", "9000").autosplit_size, 9000);
+    assert!(read_silently("SMC_IO_URING", "allow").io_uring);
+    assert!(!read_silently("SMC_IO_URING", "refuse").io_uring);
     assert_eq!(read_silently("SMC_LOG", "trace").log_level(), LevelFilter::Trace);
     assert!(read_silently("SMC_DEBUG", "1").debug);
     assert!(!read_silently("SMC_DEBUG", "no").debug);
@@ -109,6 +111,7 @@ fn each_malformed_value_is_one_warning_and_leaves_the_default() {
         ("SMC_SPIN_US", "1000001"),
         ("SMC_AUTOSPLIT_SIZE", "0k"),
         ("SMC_ATTACH_AFTER", "never"),
+        ("SMC_IO_URING", "1"),
         ("SMC_LOG", "loud"),
         ("SMC_DEBUG", "2"),
         ("SMC_SUMMARY", &long),

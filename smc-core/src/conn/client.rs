@@ -167,7 +167,7 @@ impl Ctx<'_> {
         self.handshake(|setup| {
             let Some(accept) = setup.client.pays(&self.policy()) else { return };
             // A socket that several processes share stays on TCP until one is left.
-            if self.conn.procs.load(Ordering::Relaxed) > 1 {
+            if self.is_shared() {
                 return;
             }
             let config = &self.process.config;

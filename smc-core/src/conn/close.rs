@@ -1,7 +1,7 @@
 //! The end of a connection.
 use super::Ctx;
 use crate::arena::{flag, phase, MODE_RING, MODE_TCP};
-use crate::engine::Ret;
+use crate::errno::Ret;
 use crate::proto::Stop;
 use crate::reason::Reason;
 use crate::shm::layout::flags;

@@ -10,6 +10,7 @@
 //! file, pipe  sendfile and splice
 //! wait        spinning, sleeping, timeouts, EINTR
 //! ready       what poll says of it
+//! holders     which processes hold it
 //! demote      back to TCP in mid-stream
 //! close       shutdown, close, what a peer's end means
 //! opts        options and ioctls that the program must see as it left them
@@ -19,6 +20,7 @@ pub(crate) mod close;
 pub(crate) mod demote;
 mod establish;
 pub(crate) mod file;
+pub(crate) mod holders;
 mod mark;
 pub(crate) mod opts;
 pub(crate) mod pipe;

@@ -2,8 +2,7 @@
 use super::mark::MARK;
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
-use crate::engine::Ret;
-use crate::errno::Errno;
+use crate::errno::{Errno, Ret};
 use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};

@@ -215,7 +215,7 @@ fn answer(process: &Process, group_index: usize, slot: usize) -> bool {
     };
     let fd = conn.fd.load(Ordering::Relaxed).cast_signed();
     let ctx = Ctx { process, index, conn, fd };
-    let shared = conn.procs.load(Ordering::Relaxed) > 1;
+    let shared = ctx.is_shared();
     let attached = ctx.handshake(|setup| {
         match setup.server.confirm(&token, group.peer_uid, shared) {
             Confirmed::NotYet => return None,

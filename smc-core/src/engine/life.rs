@@ -1,7 +1,7 @@
 //! Birth and death of descriptors: which numbers are connections.
 use super::{Kind, Ret};
 use crate::arena::{flag, Setup, CONNS};
-use crate::conn::Ctx;
+use crate::conn::{holders, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process::{self, Process};
@@ -55,6 +55,7 @@ fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
     let (index, conn) = process.device.arena.allocate(process.device.pid())?;
     conn.fd.store(fd.unsigned_abs(), Ordering::Relaxed);
     REFS[index as usize].store(1, Ordering::Relaxed);
+    holders::is_new(index);
     fdtable::set(fd, Entry::socket(index));
     Some(Ctx { process, index, conn, fd })
 }
@@ -73,7 +74,7 @@ fn forget(process: &Process, fd: c_int) {
             if conn.has(flag::IN_EPOLL) {
                 process.epolls.socket_closed(&ctx, last);
             }
-            if last && conn.procs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            if last && ctx.gives_up() {
                 ctx.last_close();
             } else if conn.fd.load(Ordering::Relaxed) == fd.unsigned_abs() {
                 let other = fdtable::all().find(|(_, other)| *other == entry);

@@ -16,9 +16,10 @@ pub fn fork_prepare() {
     process.epolls.lock_for_fork();
     process.device.groups.changing.hold();
     process.netlink.hold();
+    process.device.expect_child();
     // Before the child exists, so that nobody attaches what two processes hold.
     for_each_conn(process, |ctx| {
-        ctx.conn.procs.fetch_add(1, Ordering::AcqRel);
+        ctx.one_more();
         // The tools tell by it which of the processes still hold the socket.
         if ctx.conn.inode.load(Ordering::Relaxed) == 0 {
             ctx.conn.inode.store(raw::inode(ctx.fd), Ordering::Relaxed);
@@ -67,12 +68,13 @@ pub fn process_exit() {
         return;
     }
     for_each_conn(process, |ctx| {
-        if ctx.conn.procs.load(Ordering::Acquire) == 1 {
+        if !ctx.is_shared() {
             if ctx.has_unread() {
                 ctx.reset_on_close();
             }
             ctx.count();
         }
+        ctx.gives_up();
     });
     crate::summary::append(process);
 }
@@ -88,6 +90,9 @@ pub fn before_exec() {
             .is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0);
         if inherited {
             Ctx { process, index, conn, fd }.leave(Reason::EXEC);
+        } else if conn.fd.load(Ordering::Relaxed) == fd.unsigned_abs() {
+            // It is closed by the exec.
+            Ctx { process, index, conn, fd }.gives_up();
         }
     }
 }

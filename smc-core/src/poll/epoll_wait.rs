@@ -3,8 +3,7 @@ use super::instance::{Instance, TAG_BELL, TAG_INNER};
 use super::registry::State;
 use crate::conn::wait::Deadline;
 use crate::sys::thread::{last_errno, outside};
-use crate::engine::Ret;
-use crate::errno::Errno;
+use crate::errno::{Errno, Ret};
 use crate::process::Process;
 use crate::ring::doorbell;
 use crate::sync::Ordering;
@@ -68,6 +67,7 @@ pub(crate) fn wait(
         settle_nested(process, instance);
         let mut state = instance.state.lock();
         kernel_now(process, instance, &mut state, &mut out);
+        state.collect(instance, process, &mut |events, data| out.emit(events, data));
         instance.settle(process, &mut state);
         return finish(&out);
     };
@@ -226,12 +226,11 @@ fn look_at_kernel(process: &Process, instance: &Instance, state: &mut State, out
     }
 }
 
-/// Appends the kernel's events, without waiting.
+/// Appends the kernel's events, without waiting; what it tells of shared connections is left to
+/// the one `collect` of the call, since that tells of each once.
 fn kernel_now(process: &Process, instance: &Instance, state: &mut State, out: &mut Out) {
     let mut batch = [epoll_event { events: 0, u64: 0 }; BATCH];
     let outer = instance.outer.load(Ordering::Acquire);
-    // What the rings have told already must not be told twice in one call.
-    let first = out.count == 0;
     let before = out.count;
     // Once more where our own two members took all the room.
     for _ in 0..3 {
@@ -243,9 +242,6 @@ fn kernel_now(process: &Process, instance: &Instance, state: &mut State, out: &m
         if got < room || out.count > before || room > 2 {
             break;
         }
-    }
-    if first {
-        state.collect(instance, process, &mut |events, data| out.emit(events, data));
     }
 }
 

@@ -4,8 +4,9 @@
 //! loadgen answer    --at ADDRESS --request N --reply N
 //! loadgen sink      --at ADDRESS [--buffer N]
 //! loadgen rr        --to ADDRESS --request N --reply N [--connections N] [--idle N] [--seconds S]
+//!                   [--threads N]
 //! loadgen stream    --to ADDRESS --sizes N[,N…] [--seconds S]
-//! loadgen memcached --to ADDRESS [--value N] [--connections N] [--seconds S]
+//! loadgen memcached --to ADDRESS [--value N] [--connections N] [--seconds S] [--threads N]
 //! ```
 //!
 //! ADDRESS is `HOST:PORT` or `unix:PATH`. Clients print `NAME VALUE` lines.
@@ -14,9 +15,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use smc_tests::load::{
-    answer, request_response, sink, stream, Args, Endpoint, RequestResponse, Stream,
-};
+use smc_tests::load::{answer, in_threads, sink, stream, Args, Endpoint, RequestResponse, Stream};
 
 fn main() -> ExitCode {
     match run() {
@@ -57,7 +56,7 @@ fn exchange(args: &Args, request: Vec<u8>, reply: usize) -> Result<(), Box<dyn E
         reply,
         duration: duration(args)?,
     };
-    let (latencies, elapsed) = request_response(&load)?;
+    let (latencies, elapsed) = in_threads(&load, args.get("threads", 1)?)?;
     println!("rate {:.1}", latencies.count() as f64 / elapsed.as_secs_f64());
     println!("p50 {:.3}", latencies.quantile(0.5));
     println!("p99 {:.3}", latencies.quantile(0.99));

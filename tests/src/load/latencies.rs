@@ -25,6 +25,14 @@ impl Latencies {
         self.count += 1;
     }
 
+    /// Adds all that another histogram holds.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+    }
+
     /// How many were added.
     pub fn count(&self) -> u64 {
         self.count
@@ -68,6 +76,16 @@ mod tests {
             assert!(top >= value, "{value} lies above its bucket's end {top}");
             assert!(top - value <= value / 32, "{value} is far from its bucket's end {top}");
         }
+    }
+
+    #[test]
+    fn merged_histograms_hold_both() {
+        let (mut all, mut slow) = (Latencies::default(), Latencies::default());
+        all.add(Duration::from_micros(1));
+        slow.add(Duration::from_micros(900));
+        all.merge(&slow);
+        assert_eq!(all.count(), 2);
+        assert!(all.quantile(0.5) < 2.0 && all.quantile(1.0) >= 900.0);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod endpoint;
 mod epoll;
 mod latencies;
 mod server;
+mod threads;
 
 pub use args::Args;
 pub use client::{request_response, stream, RequestResponse};
@@ -12,3 +13,4 @@ pub use endpoint::{Endpoint, Listener, Stream};
 pub use epoll::{Epoll, Ready};
 pub use latencies::Latencies;
 pub use server::{answer, sink};
+pub use threads::in_threads;

@@ -1,7 +1,7 @@
 //! The loopback device of this process: its link groups, wait queues and control socket.
 use super::aside::Asides;
 use super::{Control, Groups, Queues};
-use crate::arena::{Arena, ProcPage};
+use crate::arena::{Arena, ProcPage, PROCS};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::raw;
 
@@ -16,7 +16,12 @@ pub(crate) struct Device {
     pub(crate) asides: Asides,
     page: AtomicU32,
     pid: AtomicU32,
+    /// The page that the next child will have.
+    cradle: AtomicU32,
 }
+
+/// Marks the page of a child that is being born with its parent's pid.
+const UNBORN: u32 = 1 << 31;
 
 impl Device {
     /// A device for this process; `None`: the arena has no page left.
@@ -31,6 +36,7 @@ impl Device {
             asides: Asides::new(),
             page: AtomicU32::new(page as u32),
             pid: AtomicU32::new(pid),
+            cradle: AtomicU32::new(u32::MAX),
         })
     }
 
@@ -45,11 +51,35 @@ impl Device {
         self.pid.load(Ordering::Relaxed)
     }
 
+    /// Whether no other process of the fork family lives.
+    pub(crate) fn is_alone(&self) -> bool {
+        let own = self.pid();
+        let pages = (0..PROCS).filter_map(|index| self.arena.proc_page(index));
+        let mut others = pages.map(ProcPage::pid).filter(|pid| *pid != 0 && *pid != own);
+        !others.any(|pid| raw::exists(pid & !UNBORN))
+    }
+
+    /// Before a fork: the child is one of the family from now on. After a fork that failed the page
+    /// waits for the next.
+    pub(crate) fn expect_child(&self) {
+        let unborn = self.pid() | UNBORN;
+        let page = |index: u32| self.arena.proc_page(index as usize);
+        if page(self.cradle.load(Ordering::Relaxed)).is_some_and(|page| page.pid() == unborn) {
+            return;
+        }
+        let free = self.arena.enter_process(unborn);
+        self.cradle.store(free.map_or(u32::MAX, |index| index as u32), Ordering::Relaxed);
+    }
+
     /// In the child, after a fork. `keep`: wait queues that it shares with the parent.
     pub(crate) fn after_fork(&self, keep: impl Fn(usize) -> bool) {
         let pid = raw::getpid();
+        let unborn = self.pid() | UNBORN;
         self.pid.store(pid, Ordering::Relaxed);
-        if let Some(page) = self.arena.enter_process(pid) {
+        let cradle = self.cradle.swap(u32::MAX, Ordering::Relaxed);
+        let born = self.arena.proc_page(cradle as usize).is_some_and(|page| page.claim(unborn, pid));
+        let page = if born { Some(cradle as usize) } else { self.arena.enter_process(pid) };
+        if let Some(page) = page {
             self.page.store(page as u32, Ordering::Relaxed);
         }
         self.groups.after_fork();
