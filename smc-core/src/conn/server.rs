@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 use crate::sys::diag::{self, Endpoint};
 use crate::sys::{raw, tcp};
 use crate::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
-use libc::{c_int, pollfd, timespec};
+use libc::c_int;
 
 /// What [`crate::arena::phase::IDLE`] stands for.
 const IDLE: ServerHandshake = ServerHandshake::new();
@@ -103,14 +103,9 @@ impl Ctx<'_> {
         while let Some(rest) = message.get(sent..).filter(|rest| !rest.is_empty()) {
             match raw::send_user(self.fd, rest.as_ptr(), rest.len(), flags) {
                 Ok(more) => sent += more,
-                Err(Errno::AGAIN) => {
-                    let mut room = pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 };
-                    let time = timespec { tv_sec: 1, tv_nsec: 0 };
-                    let real = self.process.real.ppoll;
-                    // Not `outside`: no signal handler may run under the lock.
-                    // SAFETY: requires valid pointers, or null: they are to locals.
-                    unsafe { real(&raw mut room, 1, &raw const time, core::ptr::null()) };
-                }
+                // A shortage of memory, since nothing else is queued. No sleep that lets signal handlers
+                // run: they would wait for the lock that is held here.
+                Err(Errno::AGAIN) => raw::yield_now(),
                 Err(_) => return,
             }
         }
