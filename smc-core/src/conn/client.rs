@@ -3,7 +3,7 @@ use super::wait::poll_fds;
 use super::Ctx;
 use crate::arena::phase;
 use crate::errno::Errno;
-use crate::proto::{Answer, AttachPolicy, ClientSocket, Rest, Verdict};
+use crate::proto::{Answer, AttachPolicy, ClientSocket, Rest, Stop, Verdict};
 use crate::reason::Reason;
 use crate::shm::layout::state;
 use crate::sync::Ordering;
@@ -203,8 +203,15 @@ impl Ctx<'_> {
             state::ATTACHED => Answer::Attached,
             state::DECLINED => Answer::Declined(Reason(header.reason.load(Ordering::Relaxed))),
             _ => {
-                let cancel = self.handshake(|setup| setup.client.waited(&self.policy()));
-                if cancel.is_none() || !self.cancel_request() {
+                let lost = self.is_worth_a_look() && self.is_server_gone();
+                let cancels = self.handshake(|setup| {
+                    if lost {
+                        setup.stop(Reason::NO_CONTROL) == Stop::Cancel
+                    } else {
+                        setup.client.waited(&self.policy()).is_some()
+                    }
+                });
+                if !cancels || !self.cancel_request() {
                     return;
                 }
                 Answer::Cancelled
@@ -218,6 +225,14 @@ impl Ctx<'_> {
             Answer::Attached => self.count_attached(),
             Answer::Declined(_) | Answer::Cancelled => self.leave_slot(),
         }
+    }
+
+    /// Whether nobody is left to answer.
+    fn is_server_gone(&self) -> bool {
+        self.group().is_some_and(|group| {
+            group.drain(&self.process.device);
+            group.is_dead()
+        })
     }
 
     /// Takes the request back; false: it does not stand any more.

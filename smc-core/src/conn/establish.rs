@@ -39,6 +39,16 @@ impl Ctx<'_> {
         }
     }
 
+    /// Whether to look at the control channel at this call. A look costs a system call: often at
+    /// first, then seldom.
+    pub(super) fn is_worth_a_look(&self) -> bool {
+        let looks = self.handshake(|setup| {
+            setup.looks = setup.looks.wrapping_add(1);
+            setup.looks
+        });
+        looks < 64 || looks.is_multiple_of(64)
+    }
+
     /// Joins the record to a slot: rings, cursors, header.
     pub(super) fn join(&self, group_index: usize, slot: usize) {
         let Some(group) = self.process.device.groups.get(group_index) else { return };

@@ -1,9 +1,9 @@
 //! The accepting end: puts an ACCEPT in front of the first bytes if the client's socket bears the
 //! mark, and attaches the clients that ask.
-use super::wait::poll_fds;
 use super::Ctx;
 use crate::arena::Conn;
 use crate::config::Mode;
+use crate::errno::Errno;
 use crate::fdtable;
 use crate::process::Process;
 use crate::proto::{Confirmed, FirstSend, PeerMark, ServerHandshake};
@@ -19,8 +19,6 @@ use libc::c_int;
 const IDLE: ServerHandshake = ServerHandshake::new();
 /// Bytes between two looks whether a client asks for an ACCEPT beside the stream.
 const ASIDE_STEP: u64 = 256 << 10;
-/// Longest wait for room for the rest of an ACCEPT, at a time.
-const ROOM_NS: u64 = 1_000_000_000;
 
 impl Ctx<'_> {
     /// Server, before the first bytes go out: the ACCEPT goes ahead of them if it may. `flags` are
@@ -105,10 +103,9 @@ impl Ctx<'_> {
         while let Some(rest) = message.get(sent..).filter(|rest| !rest.is_empty()) {
             match raw::send_user(self.fd, rest.as_ptr(), rest.len(), flags) {
                 Ok(more) => sent += more,
-                Err(crate::errno::Errno::AGAIN) => {
-                    let mut fds = [libc::pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 }];
-                    poll_fds(self.process, &mut fds, Some(ROOM_NS)).ok();
-                }
+                // A shortage of memory, since nothing else is queued. No sleep that lets signal handlers
+                // run: they would wait for the lock that is held here.
+                Err(Errno::AGAIN) => raw::yield_now(),
                 Err(_) => return,
             }
         }
@@ -153,14 +150,9 @@ impl Ctx<'_> {
         }
     }
 
-    /// Server that has sent its ACCEPT: looks for a request. That costs a system call: often at
-    /// first, then seldom.
+    /// Server that has sent its ACCEPT: looks for a request.
     pub(super) fn look_for_request(&self) {
-        let looks = self.handshake(|setup| {
-            setup.looks = setup.looks.wrapping_add(1);
-            setup.looks
-        });
-        if looks < 64 || looks.is_multiple_of(64) {
+        if self.is_worth_a_look() {
             look(self.process);
         }
     }

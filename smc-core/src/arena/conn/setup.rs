@@ -29,7 +29,7 @@ pub struct Setup {
     pub client: ClientHandshake,
     /// The handshake of a socket that was accepted.
     pub server: ServerHandshake,
-    /// Looks at the control socket that were in vain.
+    /// Calls at which the control channel might have been looked at.
     pub looks: u32,
 }
 

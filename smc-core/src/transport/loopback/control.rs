@@ -214,9 +214,14 @@ pub(crate) fn group_for<'p>(
             && group.gid() == gid
             && group.geometry() == geometry
             && group.maker == device.pid()
-            && !group.is_dead()
     };
     for group in device.groups.iter().filter(fits) {
+        // The server may have refused first contact, as when the connection that made it had ended
+        // by then: nobody answers there.
+        group.drain(device);
+        if group.is_dead() {
+            continue;
+        }
         if let Some(slot) = group.take_conn(conn) {
             return Ok((group, slot));
         }
