@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::ring::doorbell;
 use crate::shm::layout::Line;
 use crate::sync::{pause, AtomicU32, Ordering};
-use crate::sys::thread::{self, keep_errno, last_errno, outside, Ran};
+use crate::sys::thread::{self, keep_errno, last_errno, outside_unless_interrupted, Ran};
 use crate::sys::{clock, raw};
 use libc::{c_int, pollfd, timespec, timeval};
 
@@ -217,13 +217,12 @@ pub(crate) fn poll_fds(
     if let Some(page) = process.page() {
         crate::arena::bump(&page.sleeps, 1);
     }
-    thread::take_ran();
     keep_errno(|| {
         // SAFETY: requires valid arrays and a timeout or null: all are locals of the callers.
-        let got = outside(|| unsafe {
+        let got = outside_unless_interrupted(|| unsafe {
             (process.real.ppoll)(fds.as_mut_ptr(), fds.len() as _, timeout, core::ptr::null())
         });
-        usize::try_from(got).map_err(|_| last_errno())
+        usize::try_from(got.ok_or(Errno::INTR)?).map_err(|_| last_errno())
     })
 }
 

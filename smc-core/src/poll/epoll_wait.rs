@@ -2,7 +2,7 @@
 use super::instance::{Instance, TAG_BELL, TAG_INNER};
 use super::registry::State;
 use crate::conn::wait::Deadline;
-use crate::sys::thread::{last_errno, outside};
+use crate::sys::thread::{last_errno, outside_unless_interrupted};
 use crate::errno::{Errno, Ret};
 use crate::process::Process;
 use crate::ring::doorbell;
@@ -149,9 +149,12 @@ fn sleep(
     instance.waiters.fetch_add(1, Ordering::AcqRel);
     let outer = instance.outer.load(Ordering::Acquire);
     // SAFETY: requires the program's array, as it gave it to us; a bad one is EFAULT.
-    let got = outside(|| unsafe { (process.real.epoll_pwait)(outer, out.at, max, millis, mask) });
+    let got = outside_unless_interrupted(|| unsafe {
+        (process.real.epoll_pwait)(outer, out.at, max, millis, mask)
+    });
     let errno = last_errno();
     instance.waiters.fetch_sub(1, Ordering::AcqRel);
+    let Some(got) = got else { return Err(Errno::INTR) };
     let Ok(got) = usize::try_from(got) else { return Err(errno) };
     let mut state = instance.state.lock();
     translate(process, instance, &mut state, out, got);

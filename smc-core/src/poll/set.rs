@@ -2,7 +2,7 @@
 use crate::arena::{flag, phase, MODE_TCP};
 use crate::conn::switch::Inside;
 use crate::conn::wait::{to_timespec, Deadline, Spin};
-use crate::sys::thread::{keep_errno, last_errno, outside};
+use crate::sys::thread::{keep_errno, last_errno, outside_unless_interrupted};
 use crate::conn::Ctx;
 use crate::errno::{Errno, Ret};
 use crate::fdtable;
@@ -256,10 +256,10 @@ fn sleep(
     let got = keep_errno(|| {
         // SAFETY: requires valid arrays and a timeout or null: locals; the mask is the program's,
         // a bad one is EFAULT.
-        let got = outside(|| unsafe {
+        let got = outside_unless_interrupted(|| unsafe {
             (process.real.ppoll)(set.as_mut_ptr(), set.len() as _, timeout, mask)
         });
-        usize::try_from(got).map_err(|_| last_errno())
+        usize::try_from(got.ok_or(Errno::INTR)?).map_err(|_| last_errno())
     });
     drop(wishes);
     for (entry, polled) in fds.iter().zip(&set[..own]) {

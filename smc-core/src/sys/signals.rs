@@ -170,7 +170,6 @@ extern "C-unwind" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
     if thread::is_critical() && !raised_by_code && put_off(signal, info, context) {
         return;
     }
-    thread::handler_ran(theirs.sa_flags & libc::SA_RESTART != 0);
     if theirs.sa_flags & libc::SA_RESETHAND != 0 && has_handler(&theirs) {
         back_to_default(signal);
     }
@@ -195,6 +194,8 @@ extern "C-unwind" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
             handler(signal);
         }
     }
+    // Afterwards: what the handler called itself begins a count of its own.
+    thread::handler_ran(theirs.sa_flags & libc::SA_RESTART != 0);
 }
 
 fn is_synchronous(signal: c_int) -> bool {

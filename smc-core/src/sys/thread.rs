@@ -58,6 +58,10 @@ impl Critical {
     pub fn enter() -> Self {
         THREAD.with(|thread| {
             let depth = thread.critical.load(Ordering::Relaxed);
+            if depth == 0 {
+                // A call begins: handlers that ran before it do not interrupt it.
+                thread.ran.store(0, Ordering::Relaxed);
+            }
             thread.critical.store(depth + 1, Ordering::Relaxed);
         });
         compiler_fence(Ordering::SeqCst);
@@ -101,6 +105,16 @@ pub fn outside<T>(call: impl FnOnce() -> T) -> T {
     let value = call();
     drop(back);
     value
+}
+
+/// As [`outside`], for a call that waits: `None`, without waiting, if a handler has run since this
+/// call of the program began. The kernel would have woken it; here it has not slept yet.
+#[inline(always)]
+pub fn outside_unless_interrupted<T>(call: impl FnOnce() -> T) -> Option<T> {
+    outside(|| {
+        let interrupted = THREAD.with(|thread| thread.ran.load(Ordering::Relaxed) != 0);
+        (!interrupted).then(call)
+    })
 }
 
 /// Lets the signals in that were put off.

@@ -216,7 +216,7 @@ impl Case {
         self
     }
 
-    /// The program has no usable stdout; its transcript is taken from a file ([`role::say`]).
+    /// The program has no usable stdout; its transcript is taken from a file (`say!`).
     pub fn transcript_file(mut self) -> Self {
         self.transcript_file = true;
         self
