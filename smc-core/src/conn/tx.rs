@@ -236,7 +236,6 @@ fn fill<S: Sender>(
     segment: usize,
     place: &mut Place,
 ) -> Fill {
-    let start = *place;
     while place.done < total {
         let part = bufs.part(place.buffer, place.skip, total - place.done);
         let (base, len) = match part {
@@ -247,7 +246,7 @@ fn fill<S: Sender>(
             }
             Ok(part) => part,
             Err(errno) => {
-                take_back(sender, place, start, total, segment);
+                take_back(sender, place);
                 return Fill::Failed(errno);
             }
         };
@@ -261,7 +260,7 @@ fn fill<S: Sender>(
                 }
             }
             Err(RingError::Fault(_)) => {
-                take_back(sender, place, start, total, segment);
+                take_back(sender, place);
                 return Fill::Failed(Errno::FAULT);
             }
             Err(RingError::Violation(_)) => return Fill::Violation,
@@ -271,21 +270,11 @@ fn fill<S: Sender>(
     Fill::All
 }
 
-/// After a bad buffer: of what fits in one segment nothing is sent, as the kernel drops the packet
-/// that it was filling; of more, what came before the bad buffer.
+/// After a bad buffer: what was put and is not published is not sent, as the kernel drops the packet
+/// that it was filling.
 #[cold]
-fn take_back<S: Sender>(
-    sender: &mut S,
-    place: &mut Place,
-    start: Place,
-    total: usize,
-    segment: usize,
-) {
-    if total - start.done <= segment {
-        *place = start;
-    } else {
-        sender.flush();
-    }
+fn take_back<S: Sender>(sender: &mut S, place: &mut Place) {
+    place.done = place.done.saturating_sub(sender.unput());
 }
 
 impl Ctx<'_> {

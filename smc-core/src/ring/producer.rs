@@ -115,6 +115,11 @@ impl<'a> Producer<'a> {
         }
     }
 
+    /// Forgets what is staged.
+    pub fn unstage(&mut self) {
+        self.staged = 0;
+    }
+
     /// Free memory for up to `n` bytes behind what is staged, for a system call to fill.
     #[cfg(not(loom))]
     pub fn reserve(&mut self, n: usize) -> Result<[super::Piece; 2], Violation> {

@@ -205,6 +205,14 @@ impl Sender for MockTx<'_> {
         self.call().publish(self.0.side);
     }
 
+    fn unput(&mut self) -> usize {
+        let side = self.0.side;
+        let staged = &mut self.0.mock.0.borrow_mut().lanes[side].staged;
+        let count = staged.len();
+        staged.clear();
+        count
+    }
+
     fn reserve(&mut self, n: usize) -> Result<[Piece; 2], Violation> {
         let side = self.0.side;
         let mut state = self.call();

@@ -101,6 +101,8 @@ pub(crate) trait Sender {
     fn put(&mut self, data: InBuf<'_>, segment: usize) -> Result<usize, RingError>;
     /// Publishes what was put and tells a peer that sleeps.
     fn flush(&mut self);
+    /// Takes back what was put and is not published yet; how many bytes that were.
+    fn unput(&mut self) -> usize;
     /// Memory for at most `n` bytes behind what was put, for a system call to fill.
     fn reserve(&mut self, n: usize) -> Result<[Piece; 2], Violation>;
     /// The first `n` bytes of the memory reserved last are data: publishes them, and tells.

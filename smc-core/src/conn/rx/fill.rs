@@ -104,7 +104,10 @@ impl<'c> Fill<'c> {
             }
         }
         if copied > 0 && !self.peeks() {
-            receiver.discard(copied)?;
+            if let Err(violation) = receiver.discard(copied) {
+                (self.done, self.buffer, self.skip) = start;
+                return Err(violation.into());
+            }
         }
         Ok(())
     }

@@ -154,6 +154,11 @@ impl Sender for LoopbackTx<'_> {
         }
     }
 
+    fn unput(&mut self) -> usize {
+        self.producer.unstage();
+        core::mem::take(&mut self.quiet)
+    }
+
     #[inline]
     fn reserve(&mut self, n: usize) -> Result<[Piece; 2], Violation> {
         self.producer.reserve(n)

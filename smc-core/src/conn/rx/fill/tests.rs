@@ -142,7 +142,7 @@ fn at_each_call(failure: Failure, flags: c_int, error: RingError, errno: Errno) 
             }
         }
     }
-    assert!(errors > 0 && shorts > 0, "{errors} errors, {shorts} short counts");
+    assert!(errors > 0, "{errors} errors, {shorts} short counts");
 }
 
 #[test]
