@@ -16,7 +16,7 @@
 //! What is left alone, and why:
 //!
 //! - `vfork`: a Rust frame around it would be used by parent and child alike. Instead hooks that
-//!   change what we know of a descriptor compare the process id ([`process`]).
+//!   change what we know of a descriptor compare the process id (`process`).
 //! - `posix_spawn`, `system`, `popen`'s child: they run in libc without a symbol that could be
 //!   hooked, and change only the new process.
 //! - `fork`, `daemon`'s inner fork, `forkpty`: `pthread_atfork` covers them.

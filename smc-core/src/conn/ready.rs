@@ -2,7 +2,7 @@
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_HYBRID, MODE_RING};
 use crate::sync::Ordering;
-use crate::sys::raw;
+use crate::sys::{raw, tcp};
 use crate::transport::{Link, Receiver, Sender};
 
 /// Readiness bits; poll's and epoll's values are the same.
@@ -56,6 +56,12 @@ impl Ctx<'_> {
             }
         }
         events & (wanted | ERR | HUP)
+    }
+
+    /// How the TCP socket stands: what is ready, and how many bytes it holds.
+    pub(crate) fn tcp_now(&self) -> (i16, usize) {
+        let asked = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
+        (raw::poll_now(self.fd, asked), tcp::queued_in(self.fd).unwrap_or(0))
     }
 
     /// What the TCP socket says, as far as it counts.

@@ -13,7 +13,8 @@ use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timeval};
 /// Whether any descriptor of a poll set is tracked.
 #[inline]
 pub fn any_tracked(fds: *const pollfd, count: nfds_t) -> bool {
-    (0..count as usize).any(|index| {
+    // Without the engine a bad pointer is the kernel's to find.
+    process::get().is_some() && (0..count as usize).any(|index| {
         fetch(fds.wrapping_add(index)).is_ok_and(|entry: pollfd| fdtable::is_tracked(entry.fd))
     })
 }

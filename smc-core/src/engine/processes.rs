@@ -145,7 +145,8 @@ fn each_right(msg: *const msghdr, mut with: impl FnMut(c_int)) {
 /// Whether a message to a foreign socket carries a connection of ours.
 #[inline]
 pub fn carries_sockets(msg: *const msghdr) -> bool {
-    if !fetch(msg).is_ok_and(|header| header.msg_controllen != 0) {
+    // Without the engine a bad pointer is the kernel's to find.
+    if process::get().is_none() || !fetch(msg).is_ok_and(|header| header.msg_controllen != 0) {
         return false;
     }
     let mut ours = false;

@@ -9,6 +9,8 @@ const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 /// Flags of a connection of whose change the kernel tells as well.
 pub(super) const ENDS: u32 = flag::TCP_NEWS | flag::FIN | flag::PEER_GONE | flag::TX_SHUT | flag::RX_SHUT;
 pub(super) const ET: u32 = libc::EPOLLET as u32;
+/// The events proper, without the flags of the registration.
+pub(super) const POLLED: u32 = 0x3fff;
 pub(super) const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
 /// Where a registration is.
@@ -35,6 +37,8 @@ pub(super) struct Reg {
     pub(super) fired: bool,
     /// Tell of all that is there, as after `epoll_ctl`, or since the kernel told of something.
     pub(super) whole: bool,
+    /// It is being moved to the ring's side just now.
+    pub(super) fresh: bool,
     /// Edge-triggered: how far the peer had filled the ring at the last event.
     seen: u64,
     /// Edge-triggered: how often this side had found the ring full at the last event with room.
@@ -55,6 +59,7 @@ impl Reg {
             place: Place::Inner,
             fired: false,
             whole: false,
+            fresh: false,
             seen: 0,
             full: 0,
             next: None,

@@ -1,6 +1,6 @@
 //! What is registered in one epoll instance, and which of it is ready.
 use super::instance::{Instance, TAG_CONTROL};
-use super::registration::{Place, Reg, ENDS, ET, ONESHOT, OUT};
+use super::registration::{Place, Reg, ENDS, ET, ONESHOT, OUT, POLLED};
 use crate::arena::{flag, phase, Conn, MODE_RING};
 use crate::conn::Ctx;
 use crate::process::Process;
@@ -42,7 +42,7 @@ pub(super) struct State {
     /// Instances that are registered in this one.
     pub(super) nested: Vec<u32>,
     /// Events that the kernel tells once and that were taken to see what is there.
-    stash: Vec<(u32, u64)>,
+    stash: Vec<u32>,
 }
 
 /// What a look at a connection found.
@@ -179,6 +179,10 @@ impl State {
         // What is there already is found by a look; an edge-triggered one has been told of it.
         member.pending[slot / 64] |= 1 << (slot % 64);
         let queue_slot = member.slot;
+        // What the kernel has to tell and has not told is kept; what it tells of the change itself
+        // has been told, unless it came meanwhile.
+        let before = ctx.tcp_now();
+        self.take_inner(instance, ctx.process);
         let op = if reg.place == Place::Outer {
             let outer = instance.outer.load(Ordering::Acquire);
             let _ = raw::epoll_ctl(outer, libc::EPOLL_CTL_DEL, reg.fd, 0, 0);
@@ -193,6 +197,13 @@ impl State {
         if let Some(reg) = self.reg(index) {
             reg.place = Place::Shared;
             reg.next = first;
+            reg.fresh = true;
+        }
+        self.take_inner(instance, ctx.process);
+        let came = ctx.tcp_now() != before;
+        if let Some(reg) = self.reg(index) {
+            reg.fresh = false;
+            reg.whole |= came;
         }
         true
     }
@@ -244,9 +255,9 @@ impl State {
         process: &Process,
         emit: &mut dyn FnMut(u32, u64) -> bool,
     ) -> bool {
-        while let Some((events, data)) = self.stash.pop() {
-            if !emit(events, data) {
-                self.stash.push((events, data));
+        while let Some(index) = self.stash.pop() {
+            if !self.tell_stashed(process, index, emit) {
+                self.stash.push(index);
                 return true;
             }
         }
@@ -358,9 +369,9 @@ impl State {
         let mut batch = [epoll_event { events: 0, u64: 0 }; 32];
         let Ok(got) = raw::epoll_now(instance.inner(), &mut batch) else { return };
         for event in batch.iter().take(got) {
-            let mut told = None;
-            self.inner_event(instance, process, *event, &mut |events, data| {
-                told = Some((events, data));
+            let mut told = false;
+            self.inner_event(instance, process, *event, &mut |_, _| {
+                told = true;
                 true
             });
             // A level is told again.
@@ -368,8 +379,38 @@ impl State {
             let once = index.and_then(|index| self.reg(index)).is_some_and(|reg| {
                 reg.place == Place::Inner && reg.events & (ET | ONESHOT) != 0
             });
-            self.stash.extend(told.filter(|_| once));
+            if let (Some(index), true) = (index, once && told) {
+                self.stash.push(index);
+            }
         }
+    }
+
+    /// Tells what was taken before, as far as it still holds: the kernel looks once more, too.
+    /// False: there was no room.
+    fn tell_stashed(
+        &mut self,
+        process: &Process,
+        index: u32,
+        emit: &mut dyn FnMut(u32, u64) -> bool,
+    ) -> bool {
+        let Some(reg) = self.reg(index) else { return true };
+        let Some(conn) = process.device.arena.conn(reg.conn) else { return true };
+        let events = if reg.place == Place::Shared {
+            Ctx { process, index: reg.conn, conn, fd: reg.fd }.ready(reg.events)
+        } else {
+            let wanted = reg.events & POLLED;
+            let ends = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+            let now = raw::poll_now(reg.fd, (wanted as u16).cast_signed()).cast_unsigned();
+            u32::from(now) & (wanted | ends)
+        };
+        if events == 0 {
+            return true;
+        }
+        let told = emit(events, reg.data);
+        if told && reg.place == Place::Shared {
+            reg.told(conn, events);
+        }
+        told
     }
 
     /// The registration of a connection under a number that was closed meanwhile.
@@ -404,6 +445,9 @@ impl State {
         let ctx = Ctx { process, index: reg.conn, conn, fd: reg.fd };
         if reg.place == Place::Shared {
             // Room in the TCP socket says nothing once the ring is the way.
+            if reg.fresh {
+                return;
+            }
             let ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
             if ring && event.events & !OUT == 0 && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
                 return;

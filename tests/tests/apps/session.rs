@@ -24,8 +24,9 @@ pub(crate) enum Expect {
     Results,
 }
 
-/// What a connection may send through TCP before it moves to the ring, each way.
-const FIRST_MOMENTS: u64 = 8 * 1024;
+/// What a connection may send through TCP before it moves to the ring, each way: its first two
+/// requests and replies.
+const FIRST_MOMENTS: u64 = 128 * 1024;
 /// The part of the other bytes that the ring must carry.
 const SHARE: f64 = 0.99;
 

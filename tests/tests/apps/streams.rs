@@ -60,8 +60,9 @@ fn iperf3(option: &'static str) -> impl Fn(&Session) -> Result<()> {
         let port = session.port();
         let server = session.server("iperf3").words(format!("-s -1 -p {port}"));
         let mut server = server.listening(port)?;
-        // A fixed amount, so that what arrived can be compared with it.
-        let amount = 200 << 20;
+        // A fixed amount, so that what arrived can be compared with it; so much that what TCP's
+        // buffers hold when a stream goes over to its ring is little of it.
+        let amount: u64 = if option.starts_with("-P") { 4 << 30 } else { 1 << 30 };
         let client = session
             .client("iperf3")
             .words(format!("-c 127.0.0.1 -p {port} -n {amount} -J {option}"));
