@@ -13,6 +13,9 @@ pub(crate) const HUP: u32 = libc::POLLHUP as u32;
 pub(crate) const ERR: u32 = libc::POLLERR as u32;
 const PRI: u32 = libc::POLLPRI as u32;
 
+/// Looks at a FIN that is just arriving.
+const ARRIVING: u32 = 32;
+
 impl Ctx<'_> {
     /// Events that are there now, of those wanted (errors and hang-ups always).
     pub(crate) fn ready(&self, wanted: u32) -> u32 {
@@ -69,7 +72,17 @@ impl Ctx<'_> {
         let conn = self.conn;
         conn.lower(flag::TCP_NEWS);
         let asked = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
-        let revents = raw::poll_now(self.fd, asked);
+        let mut revents = raw::poll_now(self.fd, asked);
+        for _ in 0..ARRIVING {
+            // The kernel counts a FIN as something to read before it calls it an end; the peer has
+            // told of it, so it is on its way.
+            let alone = revents & (libc::POLLIN | libc::POLLRDHUP) == libc::POLLIN;
+            if !alone || tcp::queued_in(self.fd) != Ok(0) {
+                break;
+            }
+            raw::yield_now();
+            revents = raw::poll_now(self.fd, asked);
+        }
         let bits = u32::from(revents.cast_unsigned());
         if bits & (RDHUP | HUP | ERR) != 0 {
             self.judge_end(revents & !libc::POLLIN);
