@@ -129,8 +129,16 @@ impl Epolls {
         let known = state.reg_of(fd).or_else(|| state.find(fd, ctx.index));
         match op {
             libc::EPOLL_CTL_ADD => {
-                if known.is_some() {
-                    return Err(Errno(libc::EEXIST));
+                if let Some(index) = known {
+                    let event = fetch(event)?;
+                    let parked = state.reg(index).filter(|reg| reg.parked);
+                    let Some(reg) = parked.filter(|_| event.events & EXCLUSIVE == 0) else {
+                        return Err(Errno(libc::EEXIST));
+                    };
+                    reg.unpark(event);
+                    state.look_at(ctx.conn, index);
+                    instance.nudge(process);
+                    return Ok(0);
                 }
                 if matches!(ctx.conn.phase(), phase::PLAIN | phase::LISTENER) {
                     return Ok(real());
@@ -156,7 +164,9 @@ impl Epolls {
             libc::EPOLL_CTL_MOD => {
                 let Some(index) = known else { return Ok(real()) };
                 let event = fetch(event)?;
-                let Some(reg) = state.reg(index) else { return Err(Errno(libc::ENOENT)) };
+                let Some(reg) = state.reg(index).filter(|reg| !reg.parked) else {
+                    return Err(Errno(libc::ENOENT));
+                };
                 if (event.events | reg.events) & EXCLUSIVE != 0 {
                     return Err(Errno::INVAL);
                 }
@@ -179,7 +189,14 @@ impl Epolls {
             }
             libc::EPOLL_CTL_DEL => {
                 let Some(index) = known else { return Ok(real()) };
-                let place = state.reg(index).map(|reg| reg.place);
+                let Some(reg) = state.reg(index).filter(|reg| !reg.parked) else {
+                    return Err(Errno(libc::ENOENT));
+                };
+                if reg.place == Place::Shared && reg.events & EXCLUSIVE == 0 && reg.fd == fd {
+                    reg.parked = true;
+                    return Ok(0);
+                }
+                let place = Some(reg.place);
                 let slot = ctx.conn.slot.load(Ordering::Relaxed) as usize;
                 state.remove(index, Some(slot));
                 if place == Some(Place::Outer) {

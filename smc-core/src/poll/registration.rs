@@ -37,6 +37,9 @@ pub(super) struct Reg {
     pub(super) fired: bool,
     /// Tell of all that is there, as after `epoll_ctl`, or since the kernel told of something.
     pub(super) whole: bool,
+    /// Shared, and deleted by the program: the kernel's side is kept, since programs that delete a
+    /// registration often add it again with the next request.
+    pub(super) parked: bool,
     /// It is being moved to the ring's side just now.
     pub(super) fresh: bool,
     /// Edge-triggered: how far the peer had filled the ring at the last event.
@@ -59,11 +62,18 @@ impl Reg {
             place: Place::Inner,
             fired: false,
             whole: false,
+            parked: false,
             fresh: false,
             seen: 0,
             full: 0,
             next: None,
         }
+    }
+
+    /// Added again after it was parked.
+    pub(super) fn unpark(&mut self, event: epoll_event) {
+        (self.events, self.data) = (event.events, event.u64);
+        (self.parked, self.fired, self.whole) = (false, false, true);
     }
 
     /// The events to tell of now, if any.

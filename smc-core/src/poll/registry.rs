@@ -339,7 +339,7 @@ impl State {
         while let Some(this) = next {
             let Some(reg) = self.reg(this) else { break };
             next = reg.next;
-            if reg.conn != index || reg.fired {
+            if reg.conn != index || reg.fired || reg.parked {
                 continue;
             }
             let ctx = Ctx { process, index, conn, fd: reg.fd };
@@ -393,7 +393,7 @@ impl State {
         index: u32,
         emit: &mut dyn FnMut(u32, u64) -> bool,
     ) -> bool {
-        let Some(reg) = self.reg(index) else { return true };
+        let Some(reg) = self.reg(index).filter(|reg| !reg.parked) else { return true };
         let Some(conn) = process.device.arena.conn(reg.conn) else { return true };
         let events = if reg.place == Place::Shared {
             Ctx { process, index: reg.conn, conn, fd: reg.fd }.ready(reg.events)
