@@ -2,6 +2,7 @@
 use super::life::count_connection;
 use super::Ret;
 use crate::arena::{flag, phase, Setup};
+use crate::config::Mode;
 use crate::conn::{file, pipe, rx, tx, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
@@ -37,7 +38,11 @@ pub fn connect(
     if ctx.conn.phase() == phase::FRESH && (result == 0 || is_under_way()) {
         count_connection(ctx.process);
         ctx.conn.raise(flag::CLIENT);
-        let plain = if ctx.conn.has(flag::MARKED) { None } else { Some(Reason::MODE_OFF) };
+        let plain = match ctx.process.config.mode {
+            _ if ctx.conn.has(flag::MARKED) => None,
+            Mode::Off | Mode::Rdma => Some(Reason::MODE_OFF),
+            Mode::Auto | Mode::Loopback => Some(Reason::MARK),
+        };
         ctx.handshake(|setup| setup.connects(plain));
     }
     Ok(result)

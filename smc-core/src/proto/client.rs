@@ -183,6 +183,10 @@ impl ClientHandshake {
 
     /// The ACCEPT was consumed.
     pub fn removed(&mut self, accept: LoopbackAccept) {
+        // Another thread may have read the stream's first bytes since this one looked.
+        if self.state != ClientState::Virgin {
+            return;
+        }
         self.state = match self.unwanted {
             Some(reason) => ClientState::Plain(reason),
             None if accept.layout_version != self.layout_version => {
