@@ -13,7 +13,7 @@ pub(crate) const HUP: u32 = libc::POLLHUP as u32;
 pub(crate) const ERR: u32 = libc::POLLERR as u32;
 const PRI: u32 = libc::POLLPRI as u32;
 
-/// Looks at a FIN that is just arriving.
+/// Looks at a FIN or a reset that is just arriving.
 const ARRIVING: u32 = 32;
 
 impl Ctx<'_> {
@@ -74,10 +74,13 @@ impl Ctx<'_> {
         let asked = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
         let mut revents = raw::poll_now(self.fd, asked);
         for _ in 0..ARRIVING {
-            // The kernel counts a FIN as something to read before it calls it an end; the peer has
-            // told of it, so it is on its way.
-            let alone = revents & (libc::POLLIN | libc::POLLRDHUP) == libc::POLLIN;
-            if !alone || tcp::queued_in(self.fd) != Ok(0) {
+            // The kernel counts a FIN as something to read before it calls it an end, and a reset as
+            // an error before it hangs up. The peer's word comes first and brings us here.
+            let fin = revents & (libc::POLLIN | libc::POLLRDHUP) == libc::POLLIN
+                && tcp::queued_in(self.fd) == Ok(0);
+            let reset = revents & (libc::POLLERR | libc::POLLHUP) == libc::POLLERR
+                && self.link().is_some_and(|link| link.peer().ended());
+            if !fin && !reset {
                 break;
             }
             raw::yield_now();
