@@ -14,7 +14,7 @@ pub(crate) const ERR: u32 = libc::POLLERR as u32;
 const PRI: u32 = libc::POLLPRI as u32;
 
 /// Looks at a FIN or a reset that is just arriving.
-const ARRIVING: u32 = 32;
+const ARRIVING: u32 = 4096;
 
 impl Ctx<'_> {
     /// Events that are there now, of those wanted (errors and hang-ups always).
