@@ -31,17 +31,10 @@ pub(crate) fn sendfile(
     count: usize,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    // The first bytes of a server carry the ACCEPT; any of a client may switch.
-    if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-        ctx.before_file();
-        if !ctx.switch_tx() {
-            let inside = Inside::enter(&ctx.conn.tx_inside);
-            if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-                let sent = real();
-                drop(inside);
-                return Ok(ctx.sent_tcp_counted(sent));
-            }
-        }
+    if let Some(inside) = ctx.file_over_tcp() {
+        let sent = real();
+        drop(inside);
+        return Ok(ctx.sent_tcp_counted(sent));
     }
     // The kernel wants a source that it can seek in.
     let here = match raw::lseek(input, 0, libc::SEEK_CUR) {
@@ -170,8 +163,22 @@ fn load<S: Sender>(
 }
 
 impl Ctx<'_> {
+    /// Whether the kernel is to move the file over TCP. The first bytes of a server have the ACCEPT
+    /// in front; any of a client may switch.
+    pub(super) fn file_over_tcp(&self) -> Option<Inside<'_>> {
+        if self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            return None;
+        }
+        self.before_file();
+        if self.switch_tx() {
+            return None;
+        }
+        let inside = Inside::enter(&self.conn.tx_inside);
+        (self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING).then_some(inside)
+    }
+
     /// Before the kernel moves a file over TCP: the handshake's part of a send.
-    pub(super) fn before_file(&self) {
+    fn before_file(&self) {
         use crate::arena::phase;
         if self.conn.phase() == phase::IDLE {
             self.offer(libc::MSG_MORE);

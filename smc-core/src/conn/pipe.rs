@@ -2,7 +2,6 @@
 //!
 //! Into a ring the pipe is read straight into the peer's memory; out of one the bytes are looked
 //! at, written to the pipe, and taken as far as the pipe took them.
-use super::switch::Inside;
 use super::wait::{poll_fds, Deadline, Woken};
 use super::{rx, Ctx};
 use crate::arena::{bump, flag, phase, MODE_RING};
@@ -37,16 +36,10 @@ pub(crate) fn to_conn(
     flags: u32,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-        ctx.before_file();
-        if !ctx.switch_tx() {
-            let inside = Inside::enter(&ctx.conn.tx_inside);
-            if ctx.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-                let sent = real();
-                drop(inside);
-                return Ok(ctx.sent_tcp_counted(sent));
-            }
-        }
+    if let Some(inside) = ctx.file_over_tcp() {
+        let sent = real();
+        drop(inside);
+        return Ok(ctx.sent_tcp_counted(sent));
     }
     let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
     let mut moved = 0;
