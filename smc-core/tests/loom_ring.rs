@@ -87,8 +87,9 @@ fn a_producer_starts_laps_while_the_consumer_looks() {
 /// A full ring, a producer that sleeps until it is told, and a consumer that takes `reads` and then
 /// goes away: a forgotten producer is a deadlock, which loom finds.
 fn blocked_producer_is_told(reads: &'static [usize], more: usize) {
-    static SLEPT: AtomicUsize = AtomicUsize::new(0);
-    SLEPT.store(0, Ordering::Relaxed);
+    // Of this call alone: the models run at the same time.
+    let slept = std::sync::Arc::new(AtomicUsize::new(0));
+    let counter = slept.clone();
     check(3, move || {
         let duct = Arc::new(Duct::new(0));
         let bell = Arc::new(Bell::default());
@@ -96,7 +97,7 @@ fn blocked_producer_is_told(reads: &'static [usize], more: usize) {
         let full = bytes(0, SIZE);
         assert_eq!(duct.producer(&mut half).write(full.as_slice().into(), SIZE, || ()), Ok(SIZE));
         let sender = thread::spawn({
-            let (duct, bell) = (duct.clone(), bell.clone());
+            let (duct, bell, slept) = (duct.clone(), bell.clone(), counter.clone());
             move || {
                 let message = bytes(SIZE, more);
                 let mut done = 0;
@@ -113,7 +114,7 @@ fn blocked_producer_is_told(reads: &'static [usize], more: usize) {
                     doorbell::arm(slot);
                     producer.mark_blocked();
                     if producer.space(want).unwrap() < want {
-                        SLEPT.fetch_add(1, Ordering::Relaxed);
+                        slept.fetch_add(1, Ordering::Relaxed);
                         bell.wait();
                     }
                     doorbell::disarm(slot);
@@ -144,7 +145,7 @@ fn blocked_producer_is_told(reads: &'static [usize], more: usize) {
         assert_eq!(got, bytes(0, SIZE + more));
         assert_eq!(duct.a.want_bell.load(Relaxed), 0);
     });
-    assert_ne!(SLEPT.load(Ordering::Relaxed), 0);
+    assert_ne!(slept.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -99,6 +99,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::MetadataExt;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -116,7 +117,16 @@ mod tests {
             let client = TcpStream::connect(listener.local_addr()?)?;
             let server = listener.accept()?.0;
             client.shutdown(std::net::Shutdown::Write)?;
-            let sockets = Sockets::of(std::process::id());
+            // The FIN and its acknowledgement may take a moment to arrive.
+            let state = |sockets: &Sockets| -> std::io::Result<Option<&str>> {
+                Ok(sockets.get(inode(&client)?).map(|ends| ends.state))
+            };
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let mut sockets = Sockets::of(std::process::id());
+            while state(&sockets)? == Some("FIN-WAIT-1") && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+                sockets = Sockets::of(std::process::id());
+            }
             let ends = |socket: &TcpStream, state| -> std::io::Result<Ends> {
                 Ok(Ends { state, local: socket.local_addr()?, peer: socket.peer_addr()? })
             };
