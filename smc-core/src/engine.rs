@@ -5,6 +5,9 @@
 //! at most once: a connection in TCP state is the kernel's business, and the engine only brackets
 //! the call. `Ok(n)` is the C return value (with `errno` already set by the kernel's libc wrapper
 //! where it is -1), `Err` an error of ours, which the hook stores in `errno`.
+//!
+//! What a child in its parent's memory (`vfork`) does to its descriptors must not touch our state:
+//! the hooks see to it that nothing that makes or ends a descriptor is called in one.
 mod io;
 mod life;
 mod mux;

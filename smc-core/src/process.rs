@@ -1,6 +1,7 @@
 //! What this process has: the one global of the engine, set by the constructor.
 use crate::arena::{Arena, Conn, ProcPage};
 use crate::config::Config;
+use crate::conn::forecast::Forecast;
 use crate::fdtable;
 use crate::poll::Epolls;
 use crate::sync::{AtomicU32, Ordering};
@@ -22,6 +23,8 @@ pub(crate) struct Process {
     pub(crate) epolls: Epolls,
     /// The socket for questions to sock_diag, or -1.
     pub(crate) netlink: Lock<c_int>,
+    /// How long its accepted connections live.
+    pub(crate) forecast: Forecast,
     /// Processors that it may run on; 1: spinning never pays.
     pub(crate) cpus: AtomicU32,
 }
@@ -42,6 +45,7 @@ pub(crate) fn start(real: RealCalls, config: &Config) -> bool {
         device,
         epolls: Epolls::new(),
         netlink: Lock::new(-1),
+        forecast: Forecast::default(),
         cpus: AtomicU32::new(raw::allowed_cpus()),
     };
     PROCESS.set(Box::new(process)).is_ok()
@@ -52,12 +56,6 @@ impl Process {
     #[inline(always)]
     pub(crate) fn page(&self) -> Option<&ProcPage> {
         self.device.page()
-    }
-
-    /// Whether this is a child that shares the memory of its parent (vfork): what it does to its
-    /// descriptors must not touch our state.
-    pub(crate) fn is_borrowed(&self) -> bool {
-        raw::getpid() != self.device.pid()
     }
 
     /// The connection of a descriptor.

@@ -14,8 +14,8 @@ use proptest::prelude::*;
 
 use all_ways::{all, Summary};
 use sim::Step::{Poll, RawSend, Recv, RecvEnd, Send, SendBytes, Shutdown};
-use sim::{one, Answering, Setup, Shared, Step, World, CLIENT, COOKIE, SERVER, UID};
-use smc_core::proto::{AttachPolicy, ClientState, PeerMark, ServerState, LONE_ACCEPT_AFTER};
+use sim::{one, Answering, Aside, Setup, Shared, Step, World, CLIENT, COOKIE, SERVER, UID};
+use smc_core::proto::{AttachPolicy, ClientState, PeerMark, ServerState, BESIDE_AFTER_BYTES, BESIDE_AFTER_TURNS};
 use smc_core::reason::Reason;
 
 const LIMIT: usize = 400_000;
@@ -206,18 +206,18 @@ fn bytes_sent_behind_the_back_of_the_ring_come_after_it() {
 }
 
 /// Ends of some ways by chance, for what is too much data to go all ways.
-fn some_ways(client: &[Step], server: &[Step]) -> Vec<World> {
+fn some_ways(setup: Setup, client: &[Step], server: &[Step]) -> Vec<World> {
     let mut seed = 1_usize;
     let mut choose = |n: usize| {
         seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         (seed >> 33) % n
     };
-    (0..30).map(|_| one(World::two(Setup::default(), client, server), &mut choose)).collect()
+    (0..30).map(|_| one(World::two(setup, client, server), &mut choose)).collect()
 }
 
 #[test]
 fn an_upload_gets_an_accept_beside_the_stream() {
-    let bulk = usize::try_from(LONE_ACCEPT_AFTER).unwrap();
+    let bulk = usize::try_from(BESIDE_AFTER_BYTES).unwrap();
     // The server answers with the end of the stream only.
     let mut client = vec![Send(bulk); 5];
     let mut server = vec![Recv(bulk); 5];
@@ -225,7 +225,7 @@ fn an_upload_gets_an_accept_beside_the_stream() {
     server.extend([Recv(3); 8]);
     client.extend([Shutdown, RecvEnd]);
     server.extend([RecvEnd, Shutdown]);
-    let ends = some_ways(&client, &server);
+    let ends = some_ways(Setup::default(), &client, &server);
     assert!(ends.iter().any(|world| world.sides[CLIENT].ring_sent > 0));
     // Unread bytes would make the kernel reset the connection when the client closes it.
     assert!(ends.iter().all(|world| world.pipes[SERVER].written == 0));
@@ -233,24 +233,43 @@ fn an_upload_gets_an_accept_beside_the_stream() {
 
 #[test]
 fn a_reply_may_overtake_an_accept_beside_the_stream() {
-    let bulk = usize::try_from(LONE_ACCEPT_AFTER).unwrap();
+    let bulk = usize::try_from(BESIDE_AFTER_BYTES).unwrap();
     let mut client = vec![Send(bulk); 4];
     let mut server = vec![Recv(bulk); 4];
     client.extend([Recv(2), Send(2), Recv(2), Send(2), Recv(2), Shutdown, RecvEnd]);
     server.extend([Send(2), Recv(2), Send(2), Recv(2), Send(2), RecvEnd, Shutdown]);
-    let ends = some_ways(&client, &server);
-    let offered = |world: &&World| matches!(world.server.state(), ServerState::AcceptSent { .. });
-    let overtaken = ends
-        .iter()
-        .filter(offered)
-        .filter(|world| matches!(world.client.state(), ClientState::Plain(Reason::PEERNOSMC)));
-    assert!(overtaken.count() > 0, "the client has read before it looked");
-    assert!(ends.iter().any(|world| world.attached(CLIENT)), "and it has looked before it read");
+    let ends = some_ways(Setup::default(), &client, &server);
+    assert!(ends.iter().any(|world| world.client.state() == ClientState::Late));
+    assert!(ends.iter().any(|world| world.attached(CLIENT)));
+}
+
+#[test]
+fn a_connection_that_was_expected_to_be_short_attaches_late() {
+    let turns = usize::try_from(3 * BESIDE_AFTER_TURNS).unwrap();
+    let client: Vec<_> = [Send(2), Recv(2)].repeat(turns);
+    let server: Vec<_> = [Recv(2), Send(2)].repeat(turns);
+    let setup = Setup { defers: true, ..Setup::default() };
+    for world in some_ways(setup, &client, &server) {
+        assert!(world.sides.iter().all(|side| side.ring_sent > 0), "{world:#?}");
+    }
+    let short = usize::try_from(BESIDE_AFTER_TURNS).unwrap() - 1;
+    let (client, server) = (&client[..2 * short], &server[..2 * short]);
+    for world in some_ways(setup, client, server) {
+        assert_eq!(world.aside, Aside::Closed, "a short one costs nothing");
+        assert_eq!(world.pipes[SERVER].written, 2 * short as u64);
+    }
+    let bare = Setup { bare: [false, true], ..setup };
+    let turns = 1000 * turns;
+    let client: Vec<_> = [Send(2), Recv(2)].repeat(turns);
+    let server: Vec<_> = [Recv(2), Send(2)].repeat(turns);
+    let world = one(World::two(bare, &client, &server), |_| 0);
+    assert_eq!(world.client.reason(), Some(Reason::PEERNOSMC));
+    assert!(matches!(world.client.state(), ClientState::Plain(_)), "it does not ask for ever");
 }
 
 #[test]
 fn an_accept_beside_the_stream_is_not_readiness() {
-    let bulk = usize::try_from(LONE_ACCEPT_AFTER).unwrap();
+    let bulk = usize::try_from(BESIDE_AFTER_BYTES).unwrap();
     let client = [Send(bulk), Send(bulk), Send(bulk), Poll];
     let server = [Recv(bulk), Recv(bulk), Recv(bulk)];
     let mut world = World::two(Setup::default(), &client, &server);

@@ -21,12 +21,16 @@ pub mod phase {
     pub const LISTENER: u32 = 1;
     /// A client that may still find an ACCEPT at offset 0.
     pub const VIRGIN: u32 = 2;
+    /// A client whose first bytes were the program's; an ACCEPT may come beside the stream.
+    pub const LATE: u32 = 9;
     /// A client that has the server's ACCEPT and has not asked to attach.
     pub const ACCEPTED: u32 = 3;
     /// A client that has asked (CONFIRM).
     pub const REQUESTED: u32 = 4;
     /// A server that has sent nothing yet.
     pub const IDLE: u32 = 5;
+    /// A server that has sent something, without an ACCEPT; one may go beside the stream.
+    pub const DEFERRED: u32 = 10;
     /// A server that has sent ACCEPT.
     pub const OFFERED: u32 = 6;
     /// Both ends share a ring; each direction switches when it may.
@@ -65,6 +69,8 @@ pub mod flag {
     pub const TX_TCP: u32 = 1 << 14;
     /// This side's receiving has gone back to TCP, or shall not leave it.
     pub const RX_TCP: u32 = 1 << 15;
+    /// The program has set an option of the mark before the mark was there.
+    pub const OWN_OPTIONS: u32 = 1 << 16;
     /// The program's own view of the four options of the mark: bits 24 to 27.
     pub const VIEW_SHIFT: u32 = 24;
 }
@@ -132,8 +138,6 @@ pub struct Conn {
     pub group: AtomicU32,
     /// Slot in the link group.
     pub slot: AtomicU32,
-    /// Bytes read at which to look for a client that asks for an ACCEPT beside the stream.
-    pub aside_at: AtomicU64,
     /// How often this side has found the ring full.
     pub full: AtomicU32,
     /// SO_RCVLOWAT.
@@ -260,7 +264,7 @@ impl Conn {
         for word in zeroed {
             word.store(0, Ordering::Relaxed);
         }
-        let sent = [&self.aside_at, &self.tx_ring_bytes, &self.tx_tcp_bytes];
+        let sent = [&self.tx_ring_bytes, &self.tx_tcp_bytes];
         let received = [&self.rx_ring_bytes, &self.rx_tcp_bytes];
         for word in sent.into_iter().chain(received).chain([&self.inode]) {
             word.store(0, Ordering::Relaxed);

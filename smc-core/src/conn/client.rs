@@ -116,33 +116,47 @@ impl Ctx<'_> {
         raw::poll_now(self.fd, libc::POLLRDHUP) & gone != 0
     }
 
-    /// Client: counts bytes that went over TCP until it is decided whether the connection pays.
+    /// Counts bytes that went over TCP until it is decided whether the connection pays.
     pub(crate) fn traffic(&self, bytes: usize, receiving: bool) {
-        if !matches!(self.conn.phase(), phase::VIRGIN | phase::ACCEPTED) {
-            return;
-        }
-        let looks = self.handshake(|setup| {
-            if receiving {
-                setup.client.received(bytes as u64);
-            } else {
-                setup.client.sent(bytes as u64);
+        let bytes = bytes as u64;
+        match self.conn.phase() {
+            phase::VIRGIN | phase::LATE | phase::ACCEPTED => {
+                let asks = self.handshake(|setup| {
+                    if receiving {
+                        setup.client.received(bytes);
+                    } else {
+                        setup.client.sent(bytes);
+                    }
+                    setup.client.asks()
+                });
+                self.look_aside(asks);
             }
-            setup.client.looks()
-        });
-        if looks {
-            self.look_aside();
+            phase::IDLE | phase::DEFERRED => self.handshake(|setup| {
+                if receiving {
+                    setup.server.received(bytes);
+                } else {
+                    setup.server.sent(bytes);
+                }
+            }),
+            _ => {}
         }
     }
 
-    /// Client that only sends: asks the server for an ACCEPT beside the stream, and takes it.
-    fn look_aside(&self) {
+    /// Client without an ACCEPT in the stream: `asks` the server for one beside it, or takes the
+    /// answer to a question.
+    fn look_aside(&self, asks: bool) {
         let asides = &self.process.device.asides;
         let Some(question) = asides.of(self.index) else {
-            if let Ok(Some(server)) = self.peer_socket() {
-                let _ = asides.ask(self.index, server.cookie, server.uid);
+            if asks && asides.has_room() {
+                if let Ok(Some(server)) = self.peer_socket() {
+                    let _ = asides.ask(self.index, server.cookie, server.uid);
+                }
             }
             return;
         };
+        if !self.is_worth_a_look() {
+            return;
+        }
         let mut bytes = [0; ACCEPT_LEN];
         let accept = match scm::recv(question, &mut bytes) {
             Err(Errno::AGAIN) => return,

@@ -49,6 +49,9 @@ impl Ctx<'_> {
                 own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
             }
         }
+        if matches!(conn.phase(), phase::OFFERED | phase::PLAIN) && !conn.has(flag::CLIENT) {
+            self.process.forecast.lived_short();
+        }
         self.count();
         self.process.device.asides.drop_of(self.index);
         let stop = conn.lock_setup().stop(Reason::PEER_GONE);

@@ -32,6 +32,7 @@ impl Ctx<'_> {
             phase::ACCEPTED => self.request_if_it_pays(),
             phase::REQUESTED => self.see_answer(),
             phase::OFFERED => self.look_for_request(),
+            phase::DEFERRED => self.offer_aside(),
             _ => {}
         }
         if self.conn.phase() == phase::ATTACHED && !self.conn.has(flag::CONSENTED) {
@@ -72,6 +73,9 @@ impl Ctx<'_> {
         if !self.conn.raise(flag::COUNTED) {
             if let Some(page) = self.process.page() {
                 page.smcd.fetch_add(1, Ordering::Relaxed);
+            }
+            if !self.conn.has(flag::CLIENT) {
+                self.process.forecast.lived_long();
             }
         }
     }

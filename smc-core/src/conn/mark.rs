@@ -18,6 +18,11 @@ pub(crate) const MARK: [(c_int, c_int, c_int); 4] = [
 const IP_MULTICAST_ALL: c_int = 49;
 const IP_RECVERR_RFC4884: c_int = 26;
 
+/// Whether an option is one of the mark's.
+pub(super) fn is_of_mark(level: c_int, name: c_int) -> bool {
+    level == libc::IPPROTO_IP && MARK.iter().any(|(option, _, _)| *option == name)
+}
+
 impl Ctx<'_> {
     /// Client, before the real `connect`: sets the mark.
     pub(crate) fn mark(&self) {
@@ -25,10 +30,14 @@ impl Ctx<'_> {
         if matches!(mode, Mode::Off | Mode::Rdma) || self.conn.has(flag::MARKED) {
             return;
         }
+        // The program's own values are the kernel's unless it has set them.
+        let asks = self.conn.has(flag::OWN_OPTIONS);
         let mut view = 0;
         for (bit, (name, value, default)) in MARK.into_iter().enumerate() {
             let mut now = default;
-            let _ = raw::getsockopt(self.fd, libc::IPPROTO_IP, name, &mut now);
+            if asks {
+                let _ = raw::getsockopt(self.fd, libc::IPPROTO_IP, name, &mut now);
+            }
             view |= u32::from(now != default) << bit;
             if raw::setsockopt(self.fd, libc::IPPROTO_IP, name, &value).is_err() {
                 self.unmark(view);

@@ -5,6 +5,7 @@
 //! establish   the handshake's machines: until both ends share a slot of a link group
 //! client      the connecting end: ACCEPT comes in, CONFIRM goes out
 //! server      the accepting end: ACCEPT goes out, CONFIRM comes in
+//! forecast    whether accepted connections live long enough for an ACCEPT in front
 //! switch      from TCP to the ring, each direction by itself
 //! tx, rx      sending and receiving, on TCP and through the ring
 //! file, pipe  sendfile and splice
@@ -20,6 +21,7 @@ pub(crate) mod close;
 pub(crate) mod demote;
 mod establish;
 pub(crate) mod file;
+pub(crate) mod forecast;
 pub(crate) mod holders;
 mod mark;
 pub(crate) mod opts;

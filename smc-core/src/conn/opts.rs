@@ -1,5 +1,5 @@
 //! Options and ioctls that the program must see as it left them.
-use super::mark::MARK;
+use super::mark::{is_of_mark, MARK};
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
 use crate::errno::{Errno, Ret};
@@ -70,6 +70,9 @@ impl Ctx<'_> {
                 self.conn.lower(view);
             }
             return Ok(0);
+        }
+        if is_of_mark(level, name) {
+            self.conn.raise(flag::OWN_OPTIONS);
         }
         match (level, name) {
             (libc::IPPROTO_TCP, TCP_ULP) => self.leave(Reason::KTLS),

@@ -6,7 +6,7 @@ use crate::config::Mode;
 use crate::errno::Errno;
 use crate::fdtable;
 use crate::process::Process;
-use crate::proto::{Confirmed, FirstSend, PeerMark, ServerHandshake};
+use crate::proto::{Confirmed, FirstSend, PeerMark, ServerState};
 use crate::reason::Reason;
 use crate::shm::layout::{state, VERSION};
 use crate::sync::Ordering;
@@ -15,11 +15,6 @@ use crate::sys::{raw, tcp};
 use crate::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
 use libc::c_int;
 
-/// What [`crate::arena::phase::IDLE`] stands for.
-const IDLE: ServerHandshake = ServerHandshake::new();
-/// Bytes between two looks whether a client asks for an ACCEPT beside the stream.
-const ASIDE_STEP: u64 = 256 << 10;
-
 impl Ctx<'_> {
     /// Server, before the first bytes go out: the ACCEPT goes ahead of them if it may. `flags` are
     /// those of its `send`: MSG_MORE if the program's bytes follow, which then share its packet.
@@ -27,8 +22,12 @@ impl Ctx<'_> {
     /// It is sent under the lock, so that no thread's bytes come first; the program's own call may
     /// wait for long, and so is not.
     pub(crate) fn offer(&self, flags: c_int) {
+        let (config, forecast) = (&self.process.config, &self.process.forecast);
         self.handshake(|setup| {
             let server = &mut setup.server;
+            if config.attach_after.is_none() && forecast.is_short() {
+                server.defer();
+            }
             let first = server.first_send(|| self.peer_mark(), || tcp::written(self.fd, false).ok());
             let FirstSend::SendAccept { client_cookie, uid } = first else { return };
             let sent = self.accept_message(client_cookie).and_then(|accept| {
@@ -50,22 +49,24 @@ impl Ctx<'_> {
         });
     }
 
-    /// Server that reads much and sends nothing (an upload): the ACCEPT goes to the client beside
-    /// the stream, once it asks.
+    /// Server whose ACCEPT is not in the stream, on a connection that lives long: hands it to the
+    /// client beside the stream, once that asks.
     pub(crate) fn offer_aside(&self) {
-        let read = self.conn.rx_tcp_bytes.load(Ordering::Relaxed);
         let asides = &self.process.device.asides;
-        if !IDLE.received(read) || self.conn.aside_at.load(Ordering::Relaxed) > read {
-            return;
-        }
-        // A look costs a system call: once for every so many bytes.
-        self.conn.aside_at.store(read + ASIDE_STEP, Ordering::Relaxed);
         self.handshake(|setup| {
             let server = &mut setup.server;
-            let first = server.first_send(|| self.peer_mark(), || tcp::written(self.fd, false).ok());
-            let FirstSend::SendAccept { client_cookie, uid } = first else { return };
+            if server.lives_long() {
+                server.beside(self.peer_mark());
+            }
+            if !server.looks() {
+                if !matches!(server.state(), ServerState::Beside { .. }) {
+                    asides.drop_of(self.index);
+                }
+                return;
+            }
+            let ServerState::Beside { client_cookie, uid } = server.state() else { return };
             let Some(listener) = asides.of(self.index) else {
-                if let Ok(cookie) = tcp::cookie(self.fd) {
+                if let (true, Ok(cookie)) = (asides.has_room(), tcp::cookie(self.fd)) {
                     let _ = asides.listen(self.index, cookie);
                 }
                 return;

@@ -101,7 +101,7 @@ pub fn socket_opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     let stream = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_STREAM;
     let ip = domain == libc::AF_INET || domain == libc::AF_INET6;
     let tcp = protocol == 0 || protocol == libc::IPPROTO_TCP;
-    if stream && ip && tcp && !process.is_borrowed() {
+    if stream && ip && tcp {
         track(process, fd);
     } else {
         fd_born(fd);
@@ -111,7 +111,7 @@ pub fn socket_opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
 pub fn accepted(listener: c_int, fd: c_int) {
     let Some(process) = process::get() else { return };
     let ours = Ctx::of(process, listener).is_some() || tcp::is_tcp(fd);
-    if !ours || process.is_borrowed() {
+    if !ours {
         fd_born(fd);
         return;
     }
@@ -124,9 +124,7 @@ pub fn accepted(listener: c_int, fd: c_int) {
 pub fn epoll_opened(fd: c_int) {
     let Some(process) = process::get() else { return };
     fd_born(fd);
-    if !process.is_borrowed() {
-        process.epolls.opened(fd);
-    }
+    process.epolls.opened(fd);
 }
 /// Some other call made this descriptor (open, pipe, eventfd, …): forgets what we knew of the number.
 #[inline]
@@ -139,9 +137,7 @@ pub fn fd_born(fd: c_int) {
 #[cold]
 fn stale(fd: c_int) {
     if let Some(process) = process::get() {
-        if !process.is_borrowed() {
-            forget(process, fd);
-        }
+        forget(process, fd);
     }
 }
 
@@ -150,14 +146,14 @@ fn stale(fd: c_int) {
 pub fn fd_received(fd: c_int) {
     fd_born(fd);
     let Some(process) = process::get() else { return };
-    if !process.is_borrowed() && tcp::is_tcp(fd) {
+    if tcp::is_tcp(fd) {
         adopt(process, fd);
     }
 }
 /// `dup`, `fcntl(F_DUPFD)` and the like made `new` from `old`.
 pub fn duplicated(old: c_int, new: c_int) {
     let Some(process) = process::get() else { return };
-    if old == new || process.is_borrowed() {
+    if old == new {
         return;
     }
     fd_born(new);
@@ -177,7 +173,7 @@ pub fn duplicated(old: c_int, new: c_int) {
 /// `dup2`/`dup3` of `old` onto `new`; the real call is made inside.
 pub fn dup_onto(old: c_int, new: c_int, real: impl FnOnce() -> isize) -> Ret {
     let Some(process) = process::get() else { return Ok(real()) };
-    if old == new || process.is_borrowed() {
+    if old == new {
         return Ok(real());
     }
     if [old, new].iter().any(|fd| fdtable::entry(*fd) == Entry::internal()) {
@@ -205,9 +201,7 @@ pub fn close(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
     if fdtable::entry(fd) == Entry::internal() {
         return Err(Errno::BADF);
     }
-    if !process.is_borrowed() {
-        forget(process, fd);
-    }
+    forget(process, fd);
     Ok(real())
 }
 /// `close_range` and `closefrom`: everything in the range but our own descriptors. `real` closes
@@ -219,7 +213,7 @@ pub fn close_range(
     real: impl Fn(u32, u32) -> isize,
 ) -> Ret {
     let Some(process) = process::get() else { return Ok(real(first, last)) };
-    let ends = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 && !process.is_borrowed();
+    let ends = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
     let mut from = first;
     for (fd, entry) in fdtable::all() {
         let number = fd.unsigned_abs();

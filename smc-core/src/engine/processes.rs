@@ -64,9 +64,6 @@ pub fn fork_child() {
 /// At a normal exit of the process: appends the summary line.
 pub fn process_exit() {
     let Some(process) = process::get() else { return };
-    if process.is_borrowed() {
-        return;
-    }
     for_each_conn(process, |ctx| {
         if !ctx.is_shared() {
             if ctx.has_unread() {

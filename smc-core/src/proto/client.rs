@@ -1,5 +1,5 @@
 //! The connecting end.
-use super::LONE_ACCEPT_AFTER;
+use super::{BESIDE_AFTER_BYTES, BESIDE_AFTER_TURNS};
 use crate::reason::Reason;
 use crate::wire::clc::loopback::{
     prefix, prefix_for, LoopbackAccept, Prefix, ACCEPT_LEN, CERTAIN_LEN,
@@ -30,12 +30,20 @@ impl Default for AttachPolicy {
     }
 }
 
+/// Questions for an ACCEPT beside the stream of a server that put none in there.
+const QUESTIONS: u32 = 8;
+/// Bytes between two such questions.
+const MOST_BETWEEN_QUESTIONS: u64 = 4 << 20;
+
 /// Where a client stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientState {
     /// Nothing has been read: the first bytes may be an ACCEPT.
     Virgin,
-    /// The server's ACCEPT was removed; the connection has not yet shown that it pays.
+    /// The first bytes were the program's. A server that did not offer its ACCEPT in the stream may
+    /// hand it over beside.
+    Late,
+    /// The server's ACCEPT was removed, or came beside the stream; the connection has not yet shown that it pays.
     Accepted(LoopbackAccept),
     /// The server was asked to attach.
     Requested(LoopbackAccept),
@@ -116,7 +124,9 @@ pub struct ClientHandshake {
     turns: u32,
     received_last: bool,
     waits: u32,
-    next_look: u64,
+    questions: u32,
+    ask_at_bytes: u64,
+    ask_at_turns: u32,
 }
 
 impl ClientHandshake {
@@ -139,7 +149,10 @@ impl ClientHandshake {
             turns: 0,
             received_last: false,
             waits: 0,
-            next_look: LONE_ACCEPT_AFTER,
+            questions: 0,
+            ask_at_bytes: BESIDE_AFTER_BYTES,
+            // The server asks first who the client is, at a call after it has counted as many.
+            ask_at_turns: BESIDE_AFTER_TURNS + 2,
         }
     }
 
@@ -158,14 +171,14 @@ impl ClientHandshake {
             return Verdict::Deliver;
         }
         if prefix(seen) == Prefix::No {
-            return self.deliver(Reason::PEERNOSMC);
+            return self.deliver_late();
         }
         let Some(socket) = socket() else { return self.deliver(Reason::INTERR) };
         if socket.read != 0 {
             return self.deliver(Reason::OFFSET);
         }
         match (prefix_for(seen, socket.cookie), rest) {
-            (Prefix::No, _) => self.deliver(Reason::PEERNOSMC),
+            (Prefix::No, _) => self.deliver_late(),
             (Prefix::Whole, _) => match seen.first_chunk().map(LoopbackAccept::parse) {
                 Some(Ok(accept)) => Verdict::Remove(ACCEPT_LEN, accept),
                 Some(Err(_)) | None => self.deliver(Reason::PROTOCOL),
@@ -183,8 +196,7 @@ impl ClientHandshake {
 
     /// The ACCEPT was consumed.
     pub fn removed(&mut self, accept: LoopbackAccept) {
-        // Another thread may have read the stream's first bytes since this one looked.
-        if self.state != ClientState::Virgin {
+        if !matches!(self.state, ClientState::Virgin | ClientState::Late) {
             return;
         }
         self.state = match self.unwanted {
@@ -209,15 +221,33 @@ impl ClientHandshake {
         self.received_last = true;
     }
 
-    /// Whether a client that only sends should look for an ACCEPT beside the stream: a program that
-    /// never receives would not find it in there. If there is one, [`Self::removed`] is to be
-    /// called as for one that was. True once for every [`LONE_ACCEPT_AFTER`] bytes.
-    pub fn looks(&mut self) -> bool {
-        let due = self.state == ClientState::Virgin && self.bytes >= self.next_look;
-        if due {
-            self.next_look = self.bytes.saturating_add(LONE_ACCEPT_AFTER);
+    /// Whether to ask the server for an ACCEPT beside the stream: a program that never receives
+    /// would not find one in there, and a server that expects short connections puts none there. If
+    /// there is one, [`Self::removed`] is to be called as for one that was.
+    ///
+    /// The server may not listen yet, so that the question is asked again, less and less often; in
+    /// the end there is no such server.
+    pub fn asks(&mut self) -> bool {
+        let due = match self.state {
+            ClientState::Virgin => self.bytes >= self.ask_at_bytes,
+            ClientState::Late => {
+                self.bytes >= self.ask_at_bytes || self.turns >= self.ask_at_turns
+            }
+            _ => false,
+        };
+        if !due {
+            return false;
         }
-        due
+        // What a client has sent may lie in buffers for long before the server reads it.
+        let step = self.bytes.clamp(BESIDE_AFTER_BYTES, MOST_BETWEEN_QUESTIONS);
+        self.ask_at_bytes = self.bytes.saturating_add(step);
+        self.ask_at_turns = self.turns.saturating_mul(2).max(self.ask_at_turns);
+        self.questions = self.questions.saturating_add(1);
+        if self.state == ClientState::Late && self.questions > QUESTIONS {
+            self.state = ClientState::Plain(Reason::PEERNOSMC);
+            return false;
+        }
+        true
     }
 
     /// The ACCEPT to answer, if the server should be asked now.
@@ -269,7 +299,7 @@ impl ClientHandshake {
                 self.unwanted = Some(reason);
                 Stop::Done
             }
-            ClientState::Accepted(_) => {
+            ClientState::Late | ClientState::Accepted(_) => {
                 self.state = ClientState::Plain(reason);
                 Stop::Done
             }
@@ -297,9 +327,17 @@ impl ClientHandshake {
         match (self.state, self.unwanted) {
             (ClientState::Attached, _) => None,
             (ClientState::Plain(reason), _) | (_, Some(reason)) => Some(reason),
-            (ClientState::Virgin, None) => Some(Reason::PEERNOSMC),
+            (ClientState::Virgin | ClientState::Late, None) => Some(Reason::PEERNOSMC),
             (_, None) => Some(Reason::NOT_PAID),
         }
+    }
+
+    fn deliver_late(&mut self) -> Verdict {
+        self.state = match self.unwanted {
+            Some(reason) => ClientState::Plain(reason),
+            None => ClientState::Late,
+        };
+        Verdict::Deliver
     }
 
     fn deliver(&mut self, reason: Reason) -> Verdict {

@@ -3,6 +3,11 @@
 //! ```text
 //! client: Virgin ── ACCEPT removed ──> Accepted ── pays ──> Requested ──> Attached
 //! server: Idle ── ACCEPT sent ───────> AcceptSent ─────────────────────> Attached
+//!
+//! where the server expects short connections, or only reads, the ACCEPT comes beside the stream:
+//! client: Virgin ── program's bytes ──> Late ── ACCEPT taken ──> Accepted
+//! server: Idle ── defers ──> Deferred ── lives long ──> Beside ── ACCEPT handed over ──> AcceptSent
+//!
 //! either: ── anything that does not fit ──> Plain(reason): TCP for good
 //!
 //! then, each direction by itself:
@@ -27,5 +32,6 @@ pub use client::{
     Answer, AttachPolicy, Cancel, ClientHandshake, ClientSocket, ClientState, Rest, Stop, Verdict,
 };
 pub use consent::{ConsentGate, Wait};
-pub use server::{Confirmed, FirstSend, PeerMark, ServerHandshake, ServerState, LONE_ACCEPT_AFTER};
+pub use server::{Confirmed, FirstSend, PeerMark, ServerHandshake, ServerState};
+pub use server::{BESIDE_AFTER_BYTES, BESIDE_AFTER_TURNS};
 pub use switch::{ReadFrom, RxSwitch, TxSwitch};

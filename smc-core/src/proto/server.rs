@@ -2,9 +2,16 @@
 use super::Stop;
 use crate::reason::Reason;
 
-/// A server that has read so many bytes and sent nothing offers its ACCEPT beside the stream; in the
-/// stream a client that only sends would leave it unread, and its end would reset the connection.
-pub const LONE_ACCEPT_AFTER: u64 = 64 * 1024;
+/// Bytes after which a server whose ACCEPT is not in the stream offers it beside.
+///
+/// Either nothing was sent so far: in the stream a client that only sends would leave it unread, and
+/// its end would reset the connection. Or [`ServerHandshake::defer`] was called.
+pub const BESIDE_AFTER_BYTES: u64 = 64 * 1024;
+/// Replies after which a server that was told to [`ServerHandshake::defer`] does so.
+pub const BESIDE_AFTER_TURNS: u32 = 8;
+
+/// Calls on a connection within which the client's question must come.
+const LOOKS: u32 = 1 << 16;
 
 /// What sock_diag says about the client's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +34,15 @@ pub enum PeerMark {
 pub enum ServerState {
     /// Nothing has been sent.
     Idle,
+    /// Something has been sent, without an ACCEPT: there may be one beside the stream later.
+    Deferred,
+    /// The client's socket is marked: it may ask for an ACCEPT beside the stream.
+    Beside {
+        /// The client's cookie.
+        client_cookie: u64,
+        /// The client's user.
+        uid: u32,
+    },
     /// The ACCEPT was sent.
     AcceptSent {
         /// The token in it.
@@ -70,6 +86,10 @@ pub enum Confirmed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerHandshake {
     state: ServerState,
+    bytes: u64,
+    turns: u32,
+    received_last: bool,
+    looks: u32,
 }
 
 impl Default for ServerHandshake {
@@ -81,15 +101,19 @@ impl Default for ServerHandshake {
 impl ServerHandshake {
     /// A socket on which nothing was sent.
     pub const fn new() -> Self {
-        Self { state: ServerState::Idle }
+        Self::with(ServerState::Idle)
     }
 
     /// A socket that cannot become SMC.
     pub const fn plain(reason: Reason) -> Self {
-        Self { state: ServerState::Plain(reason) }
+        Self::with(ServerState::Plain(reason))
     }
 
-    /// The program sends, or [`Self::received`] asks for an ACCEPT beside the stream.
+    const fn with(state: ServerState) -> Self {
+        Self { state, bytes: 0, turns: 0, received_last: false, looks: 0 }
+    }
+
+    /// The program sends: whether an ACCEPT goes ahead.
     ///
     /// `peer` asks who the client is, then `written` how many bytes of the stream were written
     /// before (`None`: unknown); each only where it matters. In any state but
@@ -116,15 +140,70 @@ impl ServerHandshake {
 
     /// The ACCEPT was sent, or so much of it that the rest must follow before anything else.
     pub fn accept_sent(&mut self, token: [u8; 16], uid: u32) {
-        if self.state == ServerState::Idle {
+        if matches!(self.state, ServerState::Idle | ServerState::Beside { .. }) {
             self.state = ServerState::AcceptSent { token, uid };
         }
     }
 
-    /// Whether an ACCEPT should be offered beside the stream: `total_bytes` were read and nothing
-    /// was sent.
-    pub const fn received(&self, total_bytes: u64) -> bool {
-        matches!(self.state, ServerState::Idle) && total_bytes >= LONE_ACCEPT_AFTER
+    /// The program sends, and the connection is not expected to live for long: no ACCEPT goes
+    /// ahead, which costs neither end anything. There may be one beside the stream later.
+    pub fn defer(&mut self) {
+        if self.state == ServerState::Idle {
+            self.state = ServerState::Deferred;
+        }
+    }
+
+    /// Counts bytes that the program sent.
+    pub fn sent(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.turns = self.turns.saturating_add(u32::from(self.received_last));
+        self.received_last = false;
+    }
+
+    /// Counts bytes that the program received.
+    pub fn received(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.received_last = true;
+    }
+
+    /// Whether to ask who the client is and to offer an ACCEPT beside the stream:
+    /// [`Self::beside`] takes the answer.
+    pub const fn lives_long(&self) -> bool {
+        match self.state {
+            ServerState::Idle => self.bytes >= BESIDE_AFTER_BYTES,
+            ServerState::Deferred => {
+                self.bytes >= BESIDE_AFTER_BYTES || self.turns >= BESIDE_AFTER_TURNS
+            }
+            _ => false,
+        }
+    }
+
+    /// The connection has shown that it is not a short one, and the client is this.
+    pub fn beside(&mut self, peer: PeerMark) {
+        if !matches!(self.state, ServerState::Idle | ServerState::Deferred) {
+            return;
+        }
+        self.state = match peer {
+            PeerMark::Marked { cookie, uid } => {
+                ServerState::Beside { client_cookie: cookie, uid }
+            }
+            PeerMark::Unmarked => ServerState::Plain(Reason::PEERNOSMC),
+            PeerMark::Unknown(reason) => ServerState::Plain(reason),
+        };
+    }
+
+    /// Whether to look for the client's question at this call, which costs a system call: each
+    /// time at first, then seldom, and not for ever.
+    pub fn looks(&mut self) -> bool {
+        if !matches!(self.state, ServerState::Beside { .. }) {
+            return false;
+        }
+        self.looks = self.looks.saturating_add(1);
+        if self.looks > LOOKS {
+            self.state = ServerState::Plain(Reason::PEERNOSMC);
+            return false;
+        }
+        self.looks < 64 || self.looks.is_multiple_of(64)
     }
 
     /// The client's user, if the ACCEPT with this token was sent and nothing came of it yet.
@@ -161,7 +240,10 @@ impl ServerHandshake {
         match self.state {
             ServerState::Attached => Stop::Leave,
             ServerState::Plain(_) => Stop::Done,
-            ServerState::Idle | ServerState::AcceptSent { .. } => {
+            ServerState::Idle
+            | ServerState::Deferred
+            | ServerState::Beside { .. }
+            | ServerState::AcceptSent { .. } => {
                 self.state = ServerState::Plain(reason);
                 Stop::Done
             }
@@ -184,7 +266,9 @@ impl ServerHandshake {
             ServerState::Attached => None,
             ServerState::Plain(reason) => Some(reason),
             ServerState::Idle => Some(Reason::PEERNOSMC),
-            ServerState::AcceptSent { .. } => Some(Reason::NOT_PAID),
+            ServerState::Deferred | ServerState::Beside { .. } | ServerState::AcceptSent { .. } => {
+                Some(Reason::NOT_PAID)
+            }
         }
     }
 }
@@ -197,7 +281,10 @@ fn same(a: &[u8; 16], b: &[u8; 16]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::Stop;
-    use super::{Confirmed, FirstSend, PeerMark, ServerHandshake, ServerState, LONE_ACCEPT_AFTER};
+    use super::{
+        Confirmed, FirstSend, PeerMark, ServerHandshake, ServerState, BESIDE_AFTER_BYTES,
+        BESIDE_AFTER_TURNS, LOOKS,
+    };
     use crate::reason::Reason;
 
     const MARKED: PeerMark = PeerMark::Marked { cookie: 7, uid: 1000 };
@@ -238,12 +325,51 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_only_reads_sends_an_accept_alone() {
-        let server = ServerHandshake::new();
-        assert!(!server.received(LONE_ACCEPT_AFTER - 1));
-        assert!(server.received(LONE_ACCEPT_AFTER));
-        assert!(!accept_sent().received(LONE_ACCEPT_AFTER));
-        assert!(!ServerHandshake::plain(Reason::MODE_OFF).received(LONE_ACCEPT_AFTER));
+    fn a_server_that_only_reads_offers_an_accept_beside_the_stream() {
+        let mut server = ServerHandshake::new();
+        server.received(BESIDE_AFTER_BYTES - 1);
+        assert!(!server.lives_long());
+        server.received(1);
+        assert!(server.lives_long());
+        server.beside(MARKED);
+        assert!(!server.lives_long(), "asked once");
+        assert_eq!(server.state(), ServerState::Beside { client_cookie: 7, uid: 1000 });
+        assert_eq!(server.first_send(|| MARKED, || Some(0)), FirstSend::Plain, "not in the stream");
+        assert!(server.looks());
+        server.accept_sent(TOKEN, 1000);
+        assert_eq!(server.awaits(&TOKEN), Some(1000));
+        assert!(!server.looks());
+    }
+
+    #[test]
+    fn a_deferred_offer_comes_when_the_connection_lives_long() {
+        let mut server = ServerHandshake::new();
+        server.defer();
+        assert_eq!(server.first_send(|| MARKED, || Some(0)), FirstSend::Plain);
+        for turn in 0..BESIDE_AFTER_TURNS {
+            assert!(!server.lives_long(), "turn {turn}");
+            server.received(1);
+            server.sent(1);
+        }
+        assert!(server.lives_long());
+        let mut unmarked = server;
+        unmarked.beside(PeerMark::Unmarked);
+        assert_eq!(unmarked.state(), ServerState::Plain(Reason::PEERNOSMC));
+        server.beside(MARKED);
+        let looks = (0..LOOKS).filter(|_| server.looks()).count();
+        assert_eq!(looks, 63 + LOOKS as usize / 64);
+        assert!(!server.looks());
+        assert_eq!(server.state(), ServerState::Plain(Reason::PEERNOSMC), "the client did not ask");
+    }
+
+    #[test]
+    fn an_accept_that_was_sent_is_not_deferred() {
+        let mut server = accept_sent();
+        server.defer();
+        server.received(BESIDE_AFTER_BYTES);
+        assert!(!server.lives_long());
+        assert_eq!(server.awaits(&TOKEN), Some(1000));
+        assert!(!ServerHandshake::plain(Reason::MODE_OFF).lives_long());
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! An ACCEPT beside the stream: to a client that only sends, which would not find it in the stream.
-use smc_core::proto::FirstSend;
+//! An ACCEPT beside the stream: to a client that only sends, which would not find it in the stream,
+//! and on a connection that was expected to be short.
+use smc_core::proto::ServerState;
 use smc_core::wire::clc::loopback::LoopbackAccept;
 
 use super::{World, TOKEN};
@@ -32,11 +33,17 @@ impl World {
         }
     }
 
-    /// The server has read much and sent nothing.
+    /// The client waits for the answer.
+    pub(super) fn aside_is_pending(&self) -> bool {
+        matches!(self.aside, Aside::Asked | Aside::Handed(_))
+    }
+
+    /// The server: listens once the connection lives long, and answers.
     pub(super) fn offer_aside(&mut self) {
-        let written = self.pipes[super::SERVER].written;
-        let first = self.server.first_send(|| self.setup.peer, || Some(written));
-        let FirstSend::SendAccept { client_cookie, uid } = first else { return };
+        if self.server.lives_long() {
+            self.server.beside(self.setup.peer);
+        }
+        let ServerState::Beside { client_cookie, uid } = self.server.state() else { return };
         match self.aside {
             Aside::Closed => self.aside = Aside::Listening,
             Aside::Asked => {

@@ -12,7 +12,7 @@ use smc_core::proto::{
 use smc_core::reason::Reason;
 use smc_core::wire::clc::loopback::CERTAIN_LEN;
 
-use aside::Aside;
+pub(crate) use aside::Aside;
 pub(crate) use one::one;
 pub(crate) use pipe::Pipe;
 
@@ -67,6 +67,8 @@ pub(crate) struct Setup {
     pub policy: AttachPolicy,
     /// What the server learns of the client.
     pub peer: PeerMark,
+    /// The server expects a short connection.
+    pub defers: bool,
     /// Either end runs without the library.
     pub bare: [bool; 2],
     /// The waits of the program can be seen.
@@ -83,6 +85,7 @@ impl Default for Setup {
         Self {
             policy: AttachPolicy { after_bytes: Some(0), ..AttachPolicy::default() },
             peer: PeerMark::Marked { cookie: COOKIE, uid: UID },
+            defers: false,
             bare: [false; 2],
             waits_seen: [true; 2],
             shared: Shared::No,

@@ -132,6 +132,9 @@ impl World {
 
     /// What every call on a connection begins with; true: it has raised its side's consent.
     fn call(&mut self, who: usize) -> bool {
+        if who == SERVER {
+            self.offer_aside();
+        }
         if who == SERVER && self.setup.answering == Answering::OnCalls {
             if matches!(self.header.state, Slot::Requested(_)) {
                 self.confirm();
@@ -159,7 +162,7 @@ impl World {
     }
 
     fn client_call(&mut self) {
-        if self.client.looks() {
+        if self.client.asks() || self.aside_is_pending() {
             self.look_aside();
         }
         match (self.client.state(), self.header.state) {
@@ -209,6 +212,8 @@ impl World {
         side.sent.extend_from_slice(bytes);
         if who == CLIENT {
             self.client.sent(bytes.len() as u64);
+        } else {
+            self.server.sent(bytes.len() as u64);
         }
         let (attached, consents) = (self.attached(who), self.header.consent[who]);
         let own_waits_seen = self.header.consent[1 - who];
@@ -231,6 +236,9 @@ impl World {
     /// The server's bytes, behind its ACCEPT if that is due.
     fn server_send(&mut self, bytes: &[u8]) {
         let mut message = Vec::new();
+        if self.setup.defers {
+            self.server.defer();
+        }
         if idle(&self.server) {
             let written = self.pipes[SERVER].written;
             if let FirstSend::SendAccept { client_cookie, uid } =
@@ -327,8 +335,8 @@ impl World {
         side.received.extend_from_slice(bytes);
         if who == CLIENT {
             self.client.received(bytes.len() as u64);
-        } else if self.server.received(self.pipes[CLIENT].read) {
-            self.offer_aside();
+        } else {
+            self.server.received(bytes.len() as u64);
         }
     }
 

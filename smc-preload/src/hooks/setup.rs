@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C-unwind" fn socketpair(
 /// Tells of a connection taken from a listener.
 #[inline(always)]
 pub(crate) fn taken(listener: c_int, fd: c_int) {
-    if fd >= 0 && tracked(listener) {
+    if fd >= 0 && tracked(listener) && !borrowed_memory() {
         engine::accepted(listener, fd);
     } else {
         born(fd);

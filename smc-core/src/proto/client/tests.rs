@@ -1,4 +1,4 @@
-use super::super::LONE_ACCEPT_AFTER;
+use super::super::{BESIDE_AFTER_BYTES, BESIDE_AFTER_TURNS};
 use super::{
     Answer, AttachPolicy, Cancel, ClientHandshake, ClientSocket, ClientState, Rest, Stop, Verdict,
 };
@@ -72,19 +72,58 @@ fn another_layout_is_removed_but_not_used() {
 }
 
 #[test]
-fn a_client_that_only_sends_looks_now_and_then() {
+fn a_client_that_only_sends_asks_now_and_then() {
     let mut client = ClientHandshake::new(1);
-    let looks: Vec<_> = (0..5)
+    let asks: Vec<_> = (0..9)
         .map(|_| {
-            client.sent(LONE_ACCEPT_AFTER / 2);
-            client.looks()
+            client.sent(BESIDE_AFTER_BYTES / 2);
+            client.asks()
         })
         .collect();
-    assert_eq!(looks, [false, true, false, true, false]);
+    assert_eq!(asks, [false, true, false, true, false, false, false, true, false]);
+    client.sent(100 << 20);
+    assert!(client.asks(), "for as long as it only sends");
+    client.sent(4 << 20);
+    assert!(client.asks());
     assert_eq!(client.first_bytes(&[], Rest::MayCome, socket(0, 4)), Verdict::NotYet);
     client.removed(ACCEPT);
-    client.sent(LONE_ACCEPT_AFTER);
-    assert!(!client.looks());
+    client.sent(8 << 20);
+    assert!(!client.asks());
+}
+
+#[test]
+fn a_client_whose_server_did_not_offer_asks_when_the_connection_lives_long() {
+    let mut client = ClientHandshake::new(1);
+    let verdict = client.first_bytes(b"HTTP", Rest::MayCome, || panic!("asked"));
+    assert_eq!((verdict, client.state()), (Verdict::Deliver, ClientState::Late));
+    let mut asked = Vec::new();
+    for turn in 1..10_000 {
+        client.received(1);
+        client.sent(1);
+        if client.asks() {
+            asked.push(turn);
+        }
+    }
+    let first = BESIDE_AFTER_TURNS + 2;
+    assert_eq!(asked, (0..8).map(|n| first << n).collect::<Vec<_>>());
+    assert_eq!(client.state(), ClientState::Plain(Reason::PEERNOSMC));
+    client.removed(ACCEPT);
+    assert!(matches!(client.state(), ClientState::Plain(_)), "too late");
+}
+
+#[test]
+fn an_accept_beside_the_stream_attaches_a_late_client() {
+    let mut client = ClientHandshake::new(1);
+    client.first_bytes(b"HTTP", Rest::MayCome, || panic!("asked"));
+    client.received(BESIDE_AFTER_BYTES);
+    assert!(client.asks());
+    assert_eq!(client.reason(), Some(Reason::PEERNOSMC));
+    client.removed(ACCEPT);
+    assert_eq!(client.pays(&AttachPolicy::default()), Some(ACCEPT));
+    let mut stopped = ClientHandshake::new(1);
+    stopped.first_bytes(b"HTTP", Rest::MayCome, || panic!("asked"));
+    assert_eq!(stopped.stop(Reason::EXEC), Stop::Done);
+    assert_eq!(stopped.state(), ClientState::Plain(Reason::EXEC));
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! An ACCEPT beside the stream, for a connection on which the server never sends.
+//! An ACCEPT beside the stream, for a connection on which the server never sends, or that was
+//! expected to be short.
 //!
-//! In the stream it would lie unread in the client's socket, and a client that ends would reset the
-//! connection and lose what it had sent. So the server listens on a socket named by the cookie of
+//! In the stream it would lie unread in the socket of a client that only sends, whose end would reset
+//! the connection and lose what it had sent; and on a short connection it costs more than it gains.
+//! So the server listens on a socket named by the cookie of
 //! its TCP socket, which the client learns from sock_diag; each checks that the other's process
 //! belongs to the user of its TCP socket.
 use crate::errno::Errno;
@@ -12,7 +14,7 @@ use crate::sys::{raw, scm};
 use libc::c_int;
 
 /// Connections of a process that are at it at a time; more stay on TCP.
-const MANY: usize = 64;
+const MANY: usize = 256;
 
 /// Sockets of this kind, by connection.
 #[derive(Debug)]
@@ -45,6 +47,12 @@ impl Asides {
         }
         let entries = self.entries.lock();
         entries.iter().find(|(index, fd)| *fd >= 0 && *index == conn).map(|(_, fd)| *fd)
+    }
+
+    /// Whether one more may be at it.
+    pub(crate) fn has_room(&self) -> bool {
+        // Relaxed: only a hint, which saves system calls; `put` looks itself.
+        (self.count.load(Ordering::Relaxed) as usize) < MANY
     }
 
     fn put(&self, conn: u32, fd: c_int) -> Result<(), Errno> {
