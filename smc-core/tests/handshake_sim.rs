@@ -15,7 +15,9 @@ use proptest::prelude::*;
 use all_ways::{all, Summary};
 use sim::Step::{Poll, RawSend, Recv, RecvEnd, Send, SendBytes, Shutdown};
 use sim::{one, Answering, Aside, Setup, Shared, Step, World, CLIENT, COOKIE, SERVER, UID};
-use smc_core::proto::{AttachPolicy, ClientState, PeerMark, ServerState, BESIDE_AFTER_BYTES, BESIDE_AFTER_TURNS};
+use smc_core::proto::{
+    AttachPolicy, ClientState, PeerMark, BESIDE_AFTER_BYTES, BESIDE_AFTER_TURNS,
+};
 use smc_core::reason::Reason;
 
 const LIMIT: usize = 400_000;

@@ -44,3 +44,10 @@ fn b16_reply_after_half_close() {
 fn b16_short_connections() {
     Case::pair("case-connect", "short").not_accelerated("one turn does not pay").check();
 }
+
+/// Connections that live long, after so many short ones that none was expected: conversations, an
+/// upload and a download.
+#[test]
+fn b16_long_connections_after_short_ones() {
+    Case::pair("case-connect", "long_after_short").accelerated_as_shipped(3).check();
+}

@@ -3,7 +3,7 @@ use super::wait::poll_fds;
 use super::Ctx;
 use crate::arena::phase;
 use crate::errno::Errno;
-use crate::proto::{Answer, AttachPolicy, ClientSocket, Rest, Stop, Verdict};
+use crate::proto::{Answer, AttachPolicy, ClientSocket, Rest, Verdict};
 use crate::reason::Reason;
 use crate::shm::layout::state;
 use crate::sync::Ordering;
@@ -218,17 +218,16 @@ impl Ctx<'_> {
             state::DECLINED => Answer::Declined(Reason(header.reason.load(Ordering::Relaxed))),
             _ => {
                 let lost = self.is_worth_a_look() && self.is_server_gone();
-                let cancels = self.handshake(|setup| {
-                    if lost {
-                        setup.stop(Reason::NO_CONTROL) == Stop::Cancel
-                    } else {
-                        setup.client.waited(&self.policy()).is_some()
-                    }
-                });
+                let cancels =
+                    lost || self.handshake(|setup| setup.client.waited(&self.policy()).is_some());
                 if !cancels || !self.cancel_request() {
                     return;
                 }
-                Answer::Cancelled
+                if lost {
+                    Answer::Lost
+                } else {
+                    Answer::Cancelled
+                }
             }
         };
         // Of several threads that see it one hears it.
@@ -237,7 +236,7 @@ impl Ctx<'_> {
         }
         match answer {
             Answer::Attached => self.count_attached(),
-            Answer::Declined(_) | Answer::Cancelled => self.leave_slot(),
+            Answer::Declined(_) | Answer::Cancelled | Answer::Lost => self.leave_slot(),
         }
     }
 

@@ -30,6 +30,8 @@ impl Default for AttachPolicy {
     }
 }
 
+/// Requests that may be lost before the connection stays on TCP.
+const RETRIES: u32 = 3;
 /// Questions for an ACCEPT beside the stream of a server that put none in there.
 const QUESTIONS: u32 = 8;
 /// Bytes between two such questions.
@@ -97,6 +99,8 @@ pub enum Answer {
     Declined(Reason),
     /// The client was faster in cancelling.
     Cancelled,
+    /// Nobody is left who could answer, and the client has cancelled.
+    Lost,
 }
 
 /// Try to cancel the request: only if it still stands may it be cancelled, else its answer counts.
@@ -124,6 +128,7 @@ pub struct ClientHandshake {
     turns: u32,
     received_last: bool,
     waits: u32,
+    lost: u32,
     questions: u32,
     ask_at_bytes: u64,
     ask_at_turns: u32,
@@ -149,6 +154,7 @@ impl ClientHandshake {
             turns: 0,
             received_last: false,
             waits: 0,
+            lost: 0,
             questions: 0,
             ask_at_bytes: BESIDE_AFTER_BYTES,
             // The server asks first who the client is, at a call after it has counted as many.
@@ -269,13 +275,18 @@ impl ClientHandshake {
 
     /// The request has an answer. False: it was heard before.
     pub fn answered(&mut self, answer: Answer) -> bool {
-        if !matches!(self.state, ClientState::Requested(_)) {
-            return false;
-        }
+        let ClientState::Requested(accept) = self.state else { return false };
         self.state = match answer {
             Answer::Attached => ClientState::Attached,
             Answer::Declined(reason) => ClientState::Plain(reason),
             Answer::Cancelled => ClientState::Plain(self.unwanted.unwrap_or(Reason::CANCELLED)),
+            // A link group whose first contact the server refused, since the connection that made
+            // it had ended by then, says nothing of this connection.
+            Answer::Lost if self.unwanted.is_none() && self.lost < RETRIES => {
+                self.lost += 1;
+                ClientState::Accepted(accept)
+            }
+            Answer::Lost => ClientState::Plain(self.unwanted.unwrap_or(Reason::NO_CONTROL)),
         };
         true
     }

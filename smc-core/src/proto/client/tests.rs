@@ -72,6 +72,24 @@ fn another_layout_is_removed_but_not_used() {
 }
 
 #[test]
+fn a_lost_request_is_made_again() {
+    let mut client = accepted();
+    for _ in 0..3 {
+        client.requested();
+        assert!(client.answered(Answer::Lost));
+        assert_eq!(client.state(), ClientState::Accepted(ACCEPT));
+    }
+    client.requested();
+    assert!(client.answered(Answer::Lost));
+    assert_eq!(client.state(), ClientState::Plain(Reason::NO_CONTROL));
+    let mut unwanted = accepted();
+    unwanted.requested();
+    unwanted.stop(Reason::EXEC);
+    assert!(unwanted.answered(Answer::Lost));
+    assert_eq!(unwanted.state(), ClientState::Plain(Reason::EXEC));
+}
+
+#[test]
 fn a_client_that_only_sends_asks_now_and_then() {
     let mut client = ClientHandshake::new(1);
     let asks: Vec<_> = (0..9)

@@ -57,6 +57,8 @@ fn main() {
         ("half_close", Role::Client(port)) => speakers::half_close_client(port),
         ("short", Role::Server) => speakers::short_server(),
         ("short", Role::Client(port)) => speakers::short_client(port),
+        ("long_after_short", Role::Server) => speakers::long_after_short_server(),
+        ("long_after_short", Role::Client(port)) => speakers::long_after_short_client(port),
         other => panic!("no such case: {other:?}"),
     }
 }

@@ -6,6 +6,7 @@ use smc_tests::harness::net::{
 use smc_tests::harness::payload::{bytes, Sum};
 use smc_tests::harness::process::pause_ms;
 use smc_tests::harness::role::announce;
+use smc_tests::harness::talk::{answer_all, ask_many};
 use smc_tests::say;
 
 const BULK: usize = 1 << 20;
@@ -127,6 +128,10 @@ const SHORTS: usize = 50;
 pub(crate) fn short_server() {
     let (listener, port) = serve();
     announce(port);
+    serve_shorts(listener);
+}
+
+fn serve_shorts(listener: Fd) {
     let mut sum = Sum::default();
     for _ in 0..SHORTS {
         let fd = accept(listener).unwrap();
@@ -152,4 +157,51 @@ pub(crate) fn short_client(port: u16) {
         close(fd).unwrap();
     }
     say!("received {sum}");
+}
+
+/// Short connections, then of each kind a long one.
+pub(crate) fn long_after_short_server() {
+    let (listener, port) = serve();
+    announce(port);
+    for kind in [Long::Talk, Long::Upload, Long::Download] {
+        serve_shorts(listener);
+        let fd = accept(listener).unwrap();
+        match kind {
+            Long::Talk => say!("answered {}", answer_all(fd)),
+            Long::Upload => say!("received {:?}", recv_to_end(fd)),
+            Long::Download => {
+                send_in_parts(fd);
+                say!("sent");
+            }
+        }
+        say!("close {}", show(close(fd)));
+    }
+}
+
+/// What a long connection carries.
+#[derive(Clone, Copy, Debug)]
+enum Long {
+    Talk,
+    Upload,
+    Download,
+}
+
+fn send_in_parts(fd: Fd) {
+    for part in 0..4000 {
+        send_all(fd, &bytes(part, 4_000)).unwrap();
+    }
+}
+
+/// The client of these.
+pub(crate) fn long_after_short_client(port: u16) {
+    for kind in [Long::Talk, Long::Upload, Long::Download] {
+        short_client(port);
+        let fd = dial(port);
+        match kind {
+            Long::Talk => ask_many(fd, 300).unwrap(),
+            Long::Upload => send_in_parts(fd),
+            Long::Download => say_end(fd),
+        }
+        say!("close {}", show(close(fd)));
+    }
 }
