@@ -14,7 +14,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib/common.sh"
 
 stages=(
-    format lint docs unit loom build exports layers size deps shell fuzz black-box
+    format lint docs unit loom build exports layers size deps shell fuzz instructions black-box
 )
 # Exit status by which a stage says that it cannot run here.
 readonly skipped=77
@@ -74,6 +74,13 @@ stage_fuzz() {
     for target in $(cargo +nightly fuzz list); do
         cargo +nightly fuzz run "$target" -- -max_total_time="${FUZZ_SECONDS:-10}" -rss_limit_mb=2048
     done
+}
+stage_instructions() {
+    if ! command -v valgrind >/dev/null; then
+        say "valgrind is not installed"
+        return "$skipped"
+    fi
+    scripts/check-instructions.sh
 }
 # Programs bare and under smc-run: the differential, application and fault tests.
 stage_black-box() {

@@ -16,7 +16,7 @@ use libc::{c_int, epoll_event, sigset_t};
 const BATCH: usize = 32;
 /// Link groups whose news are looked at while spinning; with more of them nobody spins.
 const SPUN: usize = 8;
-/// Room for fewer events than this is few: rings and the kernel come first by turns.
+/// Room for fewer events than this is few: busy rings might always take all of it.
 const FEW: usize = 16;
 /// Shortest and longest time between two looks at the kernel's events while rings are busy.
 const LOOK_MIN_US: u64 = 20;
@@ -91,18 +91,24 @@ fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
         return false;
     }
     let mut state = instance.state.lock();
-    // Where there is room for few events the two sides take turns.
+    // Where the rings have filled a small array the kernel's events come first the next time, as the
+    // kernel takes turns among its own; in a large one when it is time.
     let few = out.max < FEW;
-    let turn = few && !instance.kernel_last.fetch_xor(true, Ordering::Relaxed);
-    let due = !few && is_due(instance);
+    let due = is_due(instance);
+    let turn = instance.crowded.load(Ordering::Relaxed) && (few || due);
     if turn {
         look_at_kernel(process, instance, &mut state, out);
+        instance.crowded.store(false, Ordering::Relaxed);
     }
     let first = out.count == 0;
     let more = out.room() > 0
         && state.collect(instance, process, &mut |events, data| out.emit(events, data));
-    if first && out.count > 0 && due {
-        look_at_kernel(process, instance, &mut state, out);
+    if first && out.count > 0 {
+        if out.room() == 0 {
+            instance.crowded.store(true, Ordering::Relaxed);
+        } else if due && !turn {
+            look_at_kernel(process, instance, &mut state, out);
+        }
     }
     if out.count > 0 {
         if instance.watched.load(Ordering::Acquire) {

@@ -44,8 +44,8 @@ pub(crate) struct Instance {
     pub(super) looked: AtomicU64,
     /// Ticks between two such looks.
     pub(super) interval: AtomicU64,
-    /// The kernel's events came first in the last call with room for few.
-    pub(super) kernel_last: AtomicBool,
+    /// The rings have left no room for the kernel's events in the last call.
+    pub(super) crowded: AtomicBool,
     pub(super) spin: Spin,
     pub(super) state: Lock<State>,
 }
@@ -61,7 +61,7 @@ impl Instance {
             waiters: AtomicU32::new(0),
             looked: AtomicU64::new(0),
             interval: AtomicU64::new(0),
-            kernel_last: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
             spin: Spin::new(),
             state: Lock::new(State::default()),
         }

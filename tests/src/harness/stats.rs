@@ -15,6 +15,9 @@ pub struct Moved {
     pub doorbells: u64,
     /// Times a thread slept.
     pub sleeps: u64,
+    /// Looks at the kernel's events while rings were busy.
+    #[serde(default)]
+    pub kernel_checks: u64,
 }
 
 /// Bytes that went over TCP.
