@@ -114,12 +114,23 @@ pub(crate) fn all() -> impl Iterator<Item = (c_int, Entry)> {
     })
 }
 
+/// Numbers from here on are out of the program's way.
+fn high() -> usize {
+    let top = raw::descriptor_limit().min(LIMIT);
+    top - (top / 4).min(4096)
+}
+
+/// A copy of the program's descriptor that is ours, at a high number.
+pub(crate) fn copy(fd: c_int) -> Option<c_int> {
+    let copy = raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, high()).ok()? as c_int;
+    set(copy, Entry::internal());
+    Some(copy)
+}
+
 /// Moves a descriptor of ours to a high number, out of the program's way, and closes the low one.
 /// It stays where it is if there is no room.
 pub(crate) fn raise(fd: c_int) -> c_int {
-    let top = raw::descriptor_limit().min(LIMIT);
-    let from = top - (top / 4).min(4096);
-    let fd = match raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, from) {
+    let fd = match raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, high()) {
         Ok(high) => {
             raw::close(fd);
             high as c_int

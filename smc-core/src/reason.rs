@@ -106,6 +106,7 @@ reasons! {
     BEHIND_BACK = 0x0a18_0000, "the program used the socket without the library";
     NO_CONSENT = 0x0a19_0000, "the reader has not agreed to the ring";
     PEER_GONE = 0x0a1a_0000, "the peer's process has ended";
+    RECONNECTED = 0x0a1b_0000, "the socket was disconnected and connected again";
 }
 
 impl Reason {

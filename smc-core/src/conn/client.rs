@@ -56,7 +56,7 @@ impl Ctx<'_> {
                 Rest::MayCome
             } else if len < CERTAIN_LEN {
                 Rest::GivenUp
-            } else if dontwait || raw::is_nonblocking(self.fd) {
+            } else if dontwait || raw::is_nonblocking(self.fd()) {
                 return Err(Err(Errno::AGAIN));
             } else {
                 flags |= libc::MSG_WAITALL;
@@ -70,8 +70,8 @@ impl Ctx<'_> {
         let mut bytes = [0; ACCEPT_LEN];
         let mut rest = Rest::MayCome;
         // A look at an empty queue would take a pending error away from the program.
-        while tcp::queued_in(self.fd).is_ok_and(|queued| queued > 0) {
-            let Ok(len) = raw::recv(self.fd, &mut bytes, libc::MSG_PEEK) else { return };
+        while tcp::queued_in(self.fd()).is_ok_and(|queued| queued > 0) {
+            let Ok(len) = raw::recv(self.fd(), &mut bytes, libc::MSG_PEEK) else { return };
             let head = self.judge(bytes.get(..len).unwrap_or(&[]), rest);
             if head == Head::Program || !self.is_ended() {
                 return;
@@ -84,8 +84,8 @@ impl Ctx<'_> {
     fn judge(&self, seen: &[u8], rest: Rest) -> Head {
         let rest = if seen.is_empty() { Rest::Ended } else { rest };
         let socket = || {
-            let read = tcp::read_so_far(self.fd).ok()?;
-            Some(ClientSocket { read, cookie: tcp::cookie(self.fd).ok()? })
+            let read = tcp::read_so_far(self.fd()).ok()?;
+            Some(ClientSocket { read, cookie: tcp::cookie(self.fd()).ok()? })
         };
         // Under the lock: of two threads that have seen an ACCEPT one takes it out.
         self.handshake(|setup| match setup.client.first_bytes(seen, rest, socket) {
@@ -108,12 +108,12 @@ impl Ctx<'_> {
 
     fn take(&self, count: usize) -> bool {
         let mut taken = [0; ACCEPT_LEN];
-        taken.get_mut(..count).is_some_and(|taken| raw::recv(self.fd, taken, 0) == Ok(count))
+        taken.get_mut(..count).is_some_and(|taken| raw::recv(self.fd(), taken, 0) == Ok(count))
     }
 
     fn is_ended(&self) -> bool {
         let gone = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
-        raw::poll_now(self.fd, libc::POLLRDHUP) & gone != 0
+        raw::poll_now(self.fd(), libc::POLLRDHUP) & gone != 0
     }
 
     /// Counts bytes that went over TCP until it is decided whether the connection pays.
@@ -165,7 +165,7 @@ impl Ctx<'_> {
         };
         asides.drop_of(self.index);
         self.handshake(|setup| match accept {
-            Some(accept) if tcp::cookie(self.fd) == Ok(accept.client_cookie) => {
+            Some(accept) if tcp::cookie(self.fd()) == Ok(accept.client_cookie) => {
                 setup.client.removed(accept);
             }
             _ => {}

@@ -66,6 +66,47 @@ impl Ctx<'_> {
         self.process.device.arena.release(self.index);
     }
 
+    /// `connect` to no address has taken the connection apart, and TCP has sent a reset. The socket may
+    /// connect again; it stays on TCP then.
+    #[cold]
+    pub(crate) fn disconnected(&self) {
+        let conn = self.conn;
+        if matches!(conn.phase(), phase::FRESH | phase::LISTENER) {
+            return;
+        }
+        self.count();
+        if conn.has(flag::MARKED) {
+            self.unmark_all();
+        }
+        if let Some((own, _)) = conn.lines().filter(|_| conn.phase() == phase::ATTACHED) {
+            // Release: as in `last_close`.
+            own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
+        }
+        self.process.device.asides.drop_of(self.index);
+        {
+            let _tx = conn.lock_tx();
+            let _rx = conn.lock_rx();
+            conn.raise(flag::TX_TCP | flag::RX_TCP);
+            conn.lower(flag::CONSENTED | flag::PEER_GONE | flag::FIN);
+            conn.lower(flag::TX_SHUT | flag::RX_SHUT | flag::TCP_NEWS);
+            conn.tx_mode.store(MODE_TCP, Ordering::Release);
+            conn.rx_mode.store(MODE_TCP, Ordering::Release);
+        }
+        let group = self.group().filter(|_| conn.phase() == phase::ATTACHED);
+        let stop = conn.lock_setup().stop(Reason::PEER_GONE);
+        self.handshake(|setup| setup.connects(Some(Reason::RECONNECTED)));
+        if let Some(group) = group {
+            group.announce_own(conn, &self.process.device);
+        }
+        match stop {
+            Stop::Done => {}
+            Stop::Cancel | Stop::Leave => {
+                self.cancel_request();
+                self.leave_slot();
+            }
+        }
+    }
+
     /// Whether the program leaves bytes unread: then TCP sends a reset, not an end.
     pub(crate) fn has_unread(&self) -> bool {
         if self.conn.rx_mode.load(Ordering::Acquire) != MODE_RING {
@@ -81,7 +122,7 @@ impl Ctx<'_> {
     /// Makes the kernel send a reset when the socket is closed.
     pub(crate) fn reset_on_close(&self) {
         let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        let _ = raw::setsockopt(self.fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger);
+        let _ = raw::setsockopt(self.fd(), libc::SOL_SOCKET, libc::SO_LINGER, &linger);
     }
 
     /// Counts how the connection ended up, once.

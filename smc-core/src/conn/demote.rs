@@ -109,11 +109,11 @@ impl Ctx<'_> {
             if n == 0 {
                 break;
             }
-            match raw::send_user(self.fd, buffer.as_ptr(), n, 0) {
+            match raw::send_user(self.fd(), buffer.as_ptr(), n, 0) {
                 Ok(sent) => done += sent,
                 Err(Errno::AGAIN) if waits < WAITS => {
                     let events = libc::POLLOUT;
-                    let mut fds = [libc::pollfd { fd: self.fd, events, revents: 0 }];
+                    let mut fds = [libc::pollfd { fd: self.fd(), events, revents: 0 }];
                     super::wait::poll_fds(self.process, &mut fds, Some(ROOM_NS)).ok();
                     waits += 1;
                 }

@@ -48,6 +48,7 @@ pub(crate) fn sendfile(
     let Ok(mut at) = u64::try_from(start) else { return Err(Errno::INVAL) };
     let mut done = 0;
     let mut deadline = None;
+    let mut pin = None;
     let failed = loop {
         if done == count {
             break None;
@@ -65,14 +66,18 @@ pub(crate) fn sendfile(
                 if ctx.block_tx() {
                     continue;
                 }
-                if raw::is_nonblocking(ctx.fd) {
+                if raw::is_nonblocking(ctx.fd()) {
                     break Some(Errno::AGAIN);
                 }
+                if pin.is_none() {
+                    pin = Some(ctx.pin()?);
+                }
                 let deadline =
-                    *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd, libc::SO_SNDTIMEO));
+                    *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO));
                 let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
                 match ctx.sleep(events, deadline, || ctx.block_tx()) {
-                    Ok(Woken::Look) => {}
+                    Ok(Woken::Restart) if done > 0 => break Some(Errno::INTR),
+                    Ok(Woken::Look | Woken::Restart) => {}
                     Ok(Woken::Timeout) => break Some(Errno::AGAIN),
                     Err(errno) => break Some(errno),
                 }

@@ -36,10 +36,10 @@ impl Ctx<'_> {
         for (bit, (name, value, default)) in MARK.into_iter().enumerate() {
             let mut now = default;
             if asks {
-                let _ = raw::getsockopt(self.fd, libc::IPPROTO_IP, name, &mut now);
+                let _ = raw::getsockopt(self.fd(), libc::IPPROTO_IP, name, &mut now);
             }
             view |= u32::from(now != default) << bit;
-            if raw::setsockopt(self.fd, libc::IPPROTO_IP, name, &value).is_err() {
+            if raw::setsockopt(self.fd(), libc::IPPROTO_IP, name, &value).is_err() {
                 self.unmark(view);
                 return;
             }
@@ -56,7 +56,7 @@ impl Ctx<'_> {
     fn unmark(&self, view: u32) {
         for (bit, (name, _, default)) in MARK.into_iter().enumerate() {
             let own = default ^ c_int::from(view >> bit & 1 != 0);
-            let _ = raw::setsockopt(self.fd, libc::IPPROTO_IP, name, &own);
+            let _ = raw::setsockopt(self.fd(), libc::IPPROTO_IP, name, &own);
         }
         self.conn.lower(flag::MARKED);
     }

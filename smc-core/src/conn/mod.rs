@@ -12,6 +12,7 @@
 //! wait        spinning, sleeping, timeouts, EINTR
 //! ready       what poll says of it
 //! holders     which processes hold it
+//! numbers     under which descriptors, and which calls outlive them
 //! demote      back to TCP in mid-stream
 //! close       shutdown, close, what a peer's end means
 //! opts        options and ioctls that the program must see as it left them
@@ -24,6 +25,7 @@ pub(crate) mod file;
 pub(crate) mod forecast;
 pub(crate) mod holders;
 mod mark;
+pub(crate) mod numbers;
 pub(crate) mod opts;
 pub(crate) mod pipe;
 pub(crate) mod ready;

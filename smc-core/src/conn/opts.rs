@@ -83,7 +83,7 @@ impl Ctx<'_> {
         if result == 0 && level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
             // The kernel's word: it limits what the program asks for.
             let mut low: c_int = 1;
-            let _ = raw::getsockopt(self.fd, level, name, &mut low);
+            let _ = raw::getsockopt(self.fd(), level, name, &mut low);
             self.conn.low_water.store(low.unsigned_abs().max(1), Ordering::Relaxed);
             if self.conn.has(flag::IN_EPOLL) && self.conn.header().is_some() {
                 self.process.epolls.look_again(self);
@@ -105,7 +105,7 @@ impl Ctx<'_> {
                     return Ok(real());
                 }
                 let mode = self.see_switch()?;
-                let mut count = tcp::queued_in(self.fd).unwrap_or(0);
+                let mut count = tcp::queued_in(self.fd()).unwrap_or(0);
                 if mode == MODE_RING || mode == MODE_DRAIN {
                     let mut rx = self.conn.lock_rx();
                     let queued = self.link().map(|link| link.receiver(&mut rx).queued());

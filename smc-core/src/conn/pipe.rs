@@ -43,6 +43,7 @@ pub(crate) fn to_conn(
     }
     let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
     let mut moved = 0;
+    let _pin = ctx.pin()?;
     while moved < len {
         // Only the first bytes are waited for.
         match await_pipe(ctx, pipe, libc::POLLIN, nowait || moved > 0) {
@@ -63,10 +64,10 @@ pub(crate) fn to_conn(
                 if ctx.block_tx() {
                     continue;
                 }
-                if nowait || raw::is_nonblocking(ctx.fd) {
+                if nowait || raw::is_nonblocking(ctx.fd()) {
                     return Err(Errno::AGAIN);
                 }
-                let deadline = Deadline::of_socket(ctx.fd, libc::SO_SNDTIMEO);
+                let deadline = Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO);
                 let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
                 if ctx.sleep(events, deadline, || ctx.block_tx())? == Woken::Timeout {
                     return Err(Errno::AGAIN);
@@ -164,7 +165,7 @@ fn recv_self(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Result<usize, Errno> {
     let (base, len) = bufs.get(0)?;
     let got = rx::recv(ctx, bufs, flags, || {
         // SAFETY: requires a valid buffer: the caller's own.
-        unsafe { (ctx.process.real.recv)(ctx.fd, base.cast(), len, flags) }
+        unsafe { (ctx.process.real.recv)(ctx.fd(), base.cast(), len, flags) }
     })?;
     usize::try_from(got).map_err(|_| crate::sys::thread::last_errno())
 }

@@ -64,7 +64,7 @@ impl Ctx<'_> {
     /// How the TCP socket stands: what is ready, and how many bytes it holds.
     pub(crate) fn tcp_now(&self) -> (i16, usize) {
         let asked = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
-        (raw::poll_now(self.fd, asked), tcp::queued_in(self.fd).unwrap_or(0))
+        (raw::poll_now(self.fd(), asked), tcp::queued_in(self.fd()).unwrap_or(0))
     }
 
     /// What the TCP socket says, as far as it counts.
@@ -72,19 +72,19 @@ impl Ctx<'_> {
         let conn = self.conn;
         conn.lower(flag::TCP_NEWS);
         let asked = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
-        let mut revents = raw::poll_now(self.fd, asked);
+        let mut revents = raw::poll_now(self.fd(), asked);
         for _ in 0..ARRIVING {
             // The kernel counts a FIN as something to read before it calls it an end, and a reset as
             // an error before it hangs up. The peer's word comes first and brings us here.
             let fin = revents & (libc::POLLIN | libc::POLLRDHUP) == libc::POLLIN
-                && tcp::queued_in(self.fd) == Ok(0);
+                && tcp::queued_in(self.fd()) == Ok(0);
             let reset = revents & (libc::POLLERR | libc::POLLHUP) == libc::POLLERR
                 && self.link().is_some_and(|link| link.peer().ended());
             if !fin && !reset {
                 break;
             }
             raw::yield_now();
-            revents = raw::poll_now(self.fd, asked);
+            revents = raw::poll_now(self.fd(), asked);
         }
         let bits = u32::from(revents.cast_unsigned());
         if bits & (RDHUP | HUP | ERR) != 0 {

@@ -42,20 +42,28 @@ pub(crate) fn recv(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce()
 
 fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
     let conn = ctx.conn;
+    if matches!(conn.phase(), phase::PLAIN | phase::FRESH | phase::LISTENER) {
+        return Ok(ctx.received_tcp(real()));
+    }
+    let _pin = ctx.pin();
     match conn.phase() {
-        phase::PLAIN | phase::FRESH | phase::LISTENER => return Ok(ctx.received_tcp(real())),
         phase::VIRGIN => {
             let peek = |bytes: &mut [u8; crate::wire::clc::loopback::ACCEPT_LEN], flags| {
                 let inside = enter_rx(conn);
                 // SAFETY: requires a valid buffer: it is a local of the caller.
                 let got = outside(|| unsafe {
-                    (ctx.process.real.recv)(ctx.fd, bytes.as_mut_ptr().cast(), bytes.len(), flags)
+                    (ctx.process.real.recv)(ctx.fd(), bytes.as_mut_ptr().cast(), bytes.len(), flags)
                 });
                 drop(inside);
                 got
             };
-            if let Err(answer) = ctx.first_bytes(flags & libc::MSG_DONTWAIT != 0, peek) {
+            let first = ctx.first_bytes(flags & libc::MSG_DONTWAIT != 0, peek);
+            if let Err(answer) = first {
                 return answer;
+            }
+            if ctx.has_lost_its_number() {
+                // The program's own call has nothing to go by any more.
+                return past_consent(ctx, bufs, flags);
             }
         }
         phase::IDLE => ctx.offer_aside(),
@@ -145,6 +153,7 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
     let fill = Fill::new(bufs, flags, total);
     let mut call = Call { ctx, fill, target: wanted.max(1), end: None, tcp_there: false };
     let mut deadline = None;
+    let mut pin = None;
     loop {
         if flags & libc::MSG_PEEK != 0 {
             // Each look is a whole one.
@@ -159,8 +168,11 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
             Step::Again => continue,
             Step::Empty => {}
         }
-        if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(ctx.fd) {
+        if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(ctx.fd()) {
             return call.or(Errno::AGAIN);
+        }
+        if pin.is_none() {
+            pin = Some(ctx.pin()?);
         }
         let link = ctx.link();
         let known = link.map_or(0, |link| link.receiver(&mut ctx.conn.lock_rx()).pos());
@@ -173,11 +185,12 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
             continue;
         }
         let deadline =
-            *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd, libc::SO_RCVTIMEO));
+            *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_RCVTIMEO));
         // The offset of a switch counts as news as well.
         let news = || came() || (!ring && ctx.see_switch() == Ok(MODE_RING));
         match ctx.sleep(libc::POLLIN | libc::POLLRDHUP, deadline, news) {
-            Ok(Woken::Look) => {}
+            Ok(Woken::Restart) if call.done > 0 => return call.or(Errno::INTR),
+            Ok(Woken::Look | Woken::Restart) => {}
             Ok(Woken::Timeout) => return call.or(Errno::AGAIN),
             Err(errno) => return call.or(errno),
         }
@@ -193,7 +206,11 @@ impl Call<'_> {
             MODE_DRAIN => self.drain(),
             MODE_HYBRID => self.read_tcp(usize::MAX),
             // Back on TCP for good.
-            _ => self.read_tcp(usize::MAX),
+            _ => match self.end.take() {
+                Some(FIN) => Ok(Step::Return),
+                Some(errno) => Err(errno),
+                None => self.read_tcp(usize::MAX),
+            },
         }
     }
 
@@ -245,7 +262,7 @@ impl Call<'_> {
             drop(rx);
             return self.read_tcp(usize::MAX);
         }
-        if self.must_look(&mut rx) && raw::poll_now(ctx.fd, libc::POLLIN | libc::POLLRDHUP) != 0 {
+        if self.must_look(&mut rx) && raw::poll_now(ctx.fd(), libc::POLLIN | libc::POLLRDHUP) != 0 {
             self.tcp_there = true;
             return Ok(Step::Again);
         }
@@ -311,7 +328,7 @@ impl Call<'_> {
                 continue;
             }
             let passed = self.flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
-            match raw::recv_user(ctx.fd, base, len.min(limit), passed) {
+            match raw::recv_user(ctx.fd(), base, len.min(limit), passed) {
                 Ok(0) if self.total == 0 => return Ok(Step::Return),
                 Ok(0) => {
                     ctx.conn.raise(flag::FIN);

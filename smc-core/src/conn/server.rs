@@ -28,11 +28,11 @@ impl Ctx<'_> {
             if config.attach_after.is_none() && forecast.is_short() {
                 server.defer();
             }
-            let first = server.first_send(|| self.peer_mark(), || tcp::written(self.fd, false).ok());
+            let first = server.first_send(|| self.peer_mark(), || tcp::written(self.fd(), false).ok());
             let FirstSend::SendAccept { client_cookie, uid } = first else { return };
             let sent = self.accept_message(client_cookie).and_then(|accept| {
                 let message = accept.emit();
-                match raw::send_user(self.fd, message.as_ptr(), ACCEPT_LEN, flags) {
+                match raw::send_user(self.fd(), message.as_ptr(), ACCEPT_LEN, flags) {
                     Ok(sent) => Ok((accept, message, sent)),
                     Err(_) => Err(Reason::PEER_GONE),
                 }
@@ -66,7 +66,7 @@ impl Ctx<'_> {
             }
             let ServerState::Beside { client_cookie, uid } = server.state() else { return };
             let Some(listener) = asides.of(self.index) else {
-                if let (true, Ok(cookie)) = (asides.has_room(), tcp::cookie(self.fd)) {
+                if let (true, Ok(cookie)) = (asides.has_room(), tcp::cookie(self.fd())) {
                     let _ = asides.listen(self.index, cookie);
                 }
                 return;
@@ -90,7 +90,7 @@ impl Ctx<'_> {
         Ok(LoopbackAccept {
             gid,
             token,
-            server_cookie: tcp::cookie(self.fd).map_err(|_| Reason::INTERR)?,
+            server_cookie: tcp::cookie(self.fd()).map_err(|_| Reason::INTERR)?,
             client_cookie,
             rx_code: process.config.rcvbuf_code,
             tx_code: process.config.sndbuf_code,
@@ -102,7 +102,7 @@ impl Ctx<'_> {
     /// The rest of an ACCEPT that the kernel took in part: nothing may come in between.
     fn finish_accept(&self, message: &[u8; ACCEPT_LEN], mut sent: usize, flags: c_int) {
         while let Some(rest) = message.get(sent..).filter(|rest| !rest.is_empty()) {
-            match raw::send_user(self.fd, rest.as_ptr(), rest.len(), flags) {
+            match raw::send_user(self.fd(), rest.as_ptr(), rest.len(), flags) {
                 Ok(more) => sent += more,
                 // A shortage of memory, since nothing else is queued. No sleep that lets signal handlers
                 // run: they would wait for the lock that is held here.
@@ -131,8 +131,8 @@ impl Ctx<'_> {
     pub(super) fn peer_socket(&self) -> Result<Option<diag::Found>, Reason> {
         let mut own = [0; 128];
         let mut peer = [0; 128];
-        let ends = raw::getsockname(self.fd, &mut own)
-            .and_then(|own_len| Ok((own_len, raw::getpeername(self.fd, &mut peer)?)));
+        let ends = raw::getsockname(self.fd(), &mut own)
+            .and_then(|own_len| Ok((own_len, raw::getpeername(self.fd(), &mut peer)?)));
         let Ok((own_len, peer_len)) = ends else { return Err(Reason::PEER_GONE) };
         let own = own.get(..own_len).and_then(Endpoint::from_sockaddr);
         let peer = peer.get(..peer_len).and_then(Endpoint::from_sockaddr);

@@ -49,7 +49,7 @@ pub(crate) fn enter_rx(conn: &Conn) -> Option<Inside<'_>> {
 impl Ctx<'_> {
     /// Whether the program waits for this socket by means that we see.
     fn waits_are_seen(&self) -> bool {
-        self.conn.has(flag::SEEN_WAIT) || !raw::is_nonblocking(self.fd)
+        self.conn.has(flag::SEEN_WAIT) || !raw::is_nonblocking(self.fd())
     }
 
     /// The reader's word, if it can be given now.
@@ -76,7 +76,7 @@ impl Ctx<'_> {
             self.process.epolls.now_shared(self);
         }
         let mut low_water: i32 = 1;
-        let _ = raw::getsockopt(self.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &mut low_water);
+        let _ = raw::getsockopt(self.fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, &mut low_water);
         conn.low_water.store(low_water.unsigned_abs().max(1), Ordering::Relaxed);
         if let Some((own, _)) = conn.lines() {
             // Release: pairs with the Acquire in `switch_tx` of the peer; all of the above is done.
@@ -106,7 +106,7 @@ impl Ctx<'_> {
         conn.publish_tx(TxSwitch::Ring { offset: 0 });
         crate::sync::full_fence();
         let written = if conn.tx_inside.load(Ordering::Acquire) == 0 {
-            tcp::written(self.fd, conn.has(flag::CLIENT))
+            tcp::written(self.fd(), conn.has(flag::CLIENT))
         } else {
             Err(Errno::AGAIN)
         };
@@ -153,7 +153,7 @@ impl Ctx<'_> {
     fn count_rest(&self, rx: &mut Rx, peer: &Line) -> Result<(), Errno> {
         let offset = peer.switch_offset.load(Ordering::Relaxed);
         // Bytes that still arrive make the count unstable: the next look finds it.
-        let Ok(read) = tcp::read_so_far(self.fd) else { return Ok(()) };
+        let Ok(read) = tcp::read_so_far(self.fd()) else { return Ok(()) };
         if let Err(reason) = rx.switch.on_peer_switched(offset, read) {
             self.fault(reason);
             return Err(Errno(libc::ECONNRESET));
@@ -171,6 +171,6 @@ impl Ctx<'_> {
         self.conn.tx_mode.store(MODE_TCP, Ordering::Release);
         self.reset_on_close();
         // SHUT_RDWR: the program's next calls see the end of the connection.
-        let _ = raw::shutdown(self.fd, libc::SHUT_RDWR);
+        let _ = raw::shutdown(self.fd(), libc::SHUT_RDWR);
     }
 }

@@ -41,6 +41,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
     if matches!(conn.phase(), phase::PLAIN | phase::FRESH | phase::LISTENER) {
         return Ok(ctx.sent_tcp(real()));
     }
+    let _pin = ctx.pin();
     if conn.phase() == phase::IDLE {
         if flags & KERNEL_ONLY != 0 {
             ctx.fall_back(Reason::OPTUNSUPP);
@@ -99,7 +100,7 @@ impl<'a> Ctx<'a> {
             return;
         }
         tx.looked = now;
-        let revents = raw::poll_now(self.fd, libc::POLLRDHUP);
+        let revents = raw::poll_now(self.fd(), libc::POLLRDHUP);
         self.judge_end(revents);
     }
 
@@ -145,6 +146,7 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
     let mut place = Place::default();
     let mut deadline = None;
     let mut nonblocking = None;
+    let mut pin = None;
     loop {
         let full = match step(ctx, bufs, total, &mut place) {
             Step::Done => return Ok(ctx.sent_ring(place.done)),
@@ -154,12 +156,15 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
             Step::Failed(errno) => return place.or(errno).map(|done| ctx.sent_ring(done)),
         };
         let dontwait = flags & libc::MSG_DONTWAIT != 0
-            || *nonblocking.get_or_insert_with(|| raw::is_nonblocking(ctx.fd));
+            || *nonblocking.get_or_insert_with(|| raw::is_nonblocking(ctx.fd()));
         if dontwait {
             if ctx.block_tx() {
                 continue;
             }
             return place.or(Errno::AGAIN).map(|done| ctx.sent_ring(done));
+        }
+        if pin.is_none() {
+            pin = Some(ctx.pin()?);
         }
         let link = ctx.link();
         let moved = || link.is_none_or(|link| link.drained() != full);
@@ -167,10 +172,11 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
             continue;
         }
         let deadline =
-            *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd, libc::SO_SNDTIMEO));
+            *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO));
         let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
         match ctx.sleep(events, deadline, || ctx.block_tx()) {
-            Ok(Woken::Look) => {}
+            Ok(Woken::Restart) if place.done > 0 => return Ok(ctx.sent_ring(place.done)),
+            Ok(Woken::Look | Woken::Restart) => {}
             Ok(Woken::Timeout) => return place.or(Errno::AGAIN).map(|done| ctx.sent_ring(done)),
             Err(errno) => return place.or(errno).map(|done| ctx.sent_ring(done)),
         }
@@ -285,7 +291,7 @@ impl Ctx<'_> {
         if self.conn.has(flag::PEER_GONE | flag::TX_SHUT | flag::TCP_NEWS) {
             let news = self.conn.has(flag::TCP_NEWS);
             if news {
-                let revents = raw::poll_now(self.fd, libc::POLLRDHUP);
+                let revents = raw::poll_now(self.fd(), libc::POLLRDHUP);
                 self.judge_end(revents);
             }
             if self.conn.has(flag::PEER_GONE | flag::TX_SHUT) {

@@ -127,6 +127,8 @@ pub(crate) enum Woken {
     Look,
     /// The time is over.
     Timeout,
+    /// A signal handler has run that lets a call go on, if it has moved nothing yet.
+    Restart,
 }
 
 impl Ctx<'_> {
@@ -155,7 +157,7 @@ impl Ctx<'_> {
         let bell = queue.as_ref().map_or(-1, |queue| queue.bell());
         let mut fds = [
             pollfd { fd: bell, events: libc::POLLIN, revents: 0 },
-            pollfd { fd: self.fd, events: tcp_events, revents: 0 },
+            pollfd { fd: self.fd(), events: tcp_events, revents: 0 },
             pollfd { fd: group.control(), events: libc::POLLIN, revents: 0 },
         ];
         // Without a bell of our own, or where each side is several processes, look now and then.
@@ -179,7 +181,7 @@ impl Ctx<'_> {
         match got {
             Ok(0) if left.is_some_and(|left| ns.is_some_and(|ns| ns >= left)) => Ok(Woken::Timeout),
             Ok(_) => Ok(Woken::Look),
-            Err(Errno::INTR) if restarts(deadline) => Ok(Woken::Look),
+            Err(Errno::INTR) if restarts(deadline) => Ok(Woken::Restart),
             Err(errno) => Err(errno),
         }
     }

@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process;
 use crate::reason::Reason;
-use crate::sys::iov::{probe, store, Bufs};
+use crate::sys::iov::{fetch, probe, store, Bufs};
 use crate::sys::raw;
 use crate::sys::thread::{self, outside, Critical};
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr, socklen_t};
@@ -26,8 +26,8 @@ fn enter(fd: c_int) -> Option<(Ctx<'static>, Critical)> {
 /// `connect`.
 pub fn connect(
     fd: c_int,
-    _addr: *const sockaddr,
-    _len: socklen_t,
+    addr: *const sockaddr,
+    len: socklen_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
     let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
@@ -44,8 +44,17 @@ pub fn connect(
             Mode::Auto | Mode::Loopback => Some(Reason::MARK),
         };
         ctx.handshake(|setup| setup.connects(plain));
+    } else if result == 0 && takes_apart(addr, len) {
+        ctx.disconnected();
     }
     Ok(result)
+}
+
+/// Whether a `connect` that succeeded has dissolved an association (AF_UNSPEC).
+fn takes_apart(addr: *const sockaddr, len: socklen_t) -> bool {
+    let family = size_of::<libc::sa_family_t>();
+    len as usize >= family
+        && fetch(addr.cast::<libc::sa_family_t>()) == Ok(libc::AF_UNSPEC as libc::sa_family_t)
 }
 
 /// Whether a connect that failed goes on by itself.

@@ -1,12 +1,13 @@
 //! Birth and death of descriptors: which numbers are connections.
 use super::{Kind, Ret};
-use crate::arena::{flag, Setup, CONNS};
+use crate::arena::{flag, Setup};
+use crate::conn::numbers::{self, Left};
 use crate::conn::{holders, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process::{self, Process};
 use crate::reason::Reason;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::Ordering;
 use crate::sys::thread::Critical;
 use crate::sys::{raw, tcp};
 use libc::c_int;
@@ -42,10 +43,6 @@ fn adopt(process: &Process, fd: c_int) {
     }
 }
 
-/// Descriptors of this process that share a record; private memory, so a fork's child has its own.
-static REFS: [AtomicU32; CONNS] =
-    [const { AtomicU32::new(0) }; CONNS];
-
 /// Makes a record for a socket.
 fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
     if fd < 0 || fd as usize >= fdtable::LIMIT {
@@ -54,7 +51,7 @@ fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
     forget(process, fd);
     let (index, conn) = process.device.arena.allocate(process.device.pid())?;
     conn.fd.store(fd.unsigned_abs(), Ordering::Relaxed);
-    REFS[index as usize].store(1, Ordering::Relaxed);
+    numbers::is_new(index);
     holders::is_new(index);
     fdtable::set(fd, Entry::socket(index));
     Some(Ctx { process, index, conn, fd })
@@ -69,12 +66,11 @@ fn forget(process: &Process, fd: c_int) {
             let Some(index) = entry.as_socket() else { return };
             let Some(conn) = process.device.arena.conn(index) else { return };
             let ctx = Ctx { process, index, conn, fd };
-            // AcqRel: of two threads that close two numbers one is the last.
-            let last = REFS[index as usize].fetch_sub(1, Ordering::AcqRel) == 1;
+            let left = ctx.loses_a_number();
             if conn.has(flag::IN_EPOLL) {
-                process.epolls.socket_closed(&ctx, last);
+                process.epolls.socket_closed(&ctx, left != Left::Numbers);
             }
-            if last && ctx.gives_up() {
+            if left == Left::Nothing && ctx.gives_up() {
                 ctx.last_close();
             } else if conn.fd.load(Ordering::Relaxed) == fd.unsigned_abs() {
                 let other = fdtable::all().find(|(_, other)| *other == entry);
@@ -162,7 +158,7 @@ pub fn duplicated(old: c_int, new: c_int) {
         Kind::Socket => {
             if let Some(index) = entry.as_socket() {
                 if fdtable::set(new, entry) {
-                    REFS[index as usize].fetch_add(1, Ordering::AcqRel);
+                    numbers::one_more(index);
                 }
             }
         }
@@ -171,9 +167,14 @@ pub fn duplicated(old: c_int, new: c_int) {
     }
 }
 /// `dup2`/`dup3` of `old` onto `new`; the real call is made inside.
-pub fn dup_onto(old: c_int, new: c_int, real: impl FnOnce() -> isize) -> Ret {
+///
+/// What the kernel refuses must leave the new number alone: it is asked first for all that it could
+/// find wrong.
+pub fn dup_onto(old: c_int, new: c_int, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
     let Some(process) = process::get() else { return Ok(real()) };
-    if old == new {
+    let refused = flags & !libc::O_CLOEXEC != 0
+        || usize::try_from(new).map_or(true, |new| new >= raw::descriptor_limit());
+    if old == new || refused {
         return Ok(real());
     }
     if [old, new].iter().any(|fd| fdtable::entry(*fd) == Entry::internal()) {
@@ -204,6 +205,9 @@ pub fn close(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
     forget(process, fd);
     Ok(real())
 }
+/// The flags that `close_range` knows.
+const RANGE_FLAGS: u32 = libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE;
+
 /// `close_range` and `closefrom`: everything in the range but our own descriptors. `real` closes
 /// (or marks close-on-exec) one range.
 pub fn close_range(
@@ -213,6 +217,10 @@ pub fn close_range(
     real: impl Fn(u32, u32) -> isize,
 ) -> Ret {
     let Some(process) = process::get() else { return Ok(real(first, last)) };
+    if first > last || flags.cast_unsigned() & !RANGE_FLAGS != 0 {
+        // Refused.
+        return Ok(real(first, last));
+    }
     let ends = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
     let mut from = first;
     for (fd, entry) in fdtable::all() {

@@ -1,5 +1,5 @@
 //! Forks and ends of processes.
-use crate::conn::Ctx;
+use crate::conn::{numbers, Ctx};
 use crate::fdtable;
 use crate::process::{self, Process};
 use crate::sync::Ordering;
@@ -60,6 +60,7 @@ pub fn fork_child() {
     crate::sys::signals::after_fork();
     fork_done(process);
     process.after_fork();
+    numbers::after_fork();
 }
 /// At a normal exit of the process: appends the summary line.
 pub fn process_exit() {

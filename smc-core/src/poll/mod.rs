@@ -9,6 +9,7 @@
 //! ```
 mod epoll;
 mod epoll_wait;
+mod held;
 mod instance;
 mod registration;
 mod registry;

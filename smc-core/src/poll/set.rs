@@ -1,4 +1,5 @@
 //! `poll` and `select`: both lower to [`poll`].
+use super::held::Held;
 use crate::arena::{flag, phase, MODE_TCP};
 use crate::conn::switch::Inside;
 use crate::conn::wait::{to_timespec, Deadline, Spin};
@@ -55,8 +56,11 @@ impl Fds {
 
 /// Whether a descriptor's readiness is ours to tell.
 fn shared<'p>(process: &'p Process, fd: c_int) -> Option<Ctx<'p>> {
-    let ctx = Ctx::of(process, fd)?;
-    (ctx.conn.rx_mode.load(Ordering::Acquire) != MODE_TCP).then_some(ctx)
+    Ctx::of(process, fd).filter(is_shared)
+}
+
+fn is_shared(ctx: &Ctx<'_>) -> bool {
+    ctx.conn.rx_mode.load(Ordering::Acquire) != MODE_TCP
 }
 
 /// `poll` and `ppoll` on the program's array.
@@ -72,30 +76,39 @@ pub(crate) fn poll_user(
         let entry: pollfd = fetch(user.wrapping_add(index))?;
         fds.push(entry.fd, entry.events);
     }
-    let ready = poll(process, fds.get(), end, mask)?;
+    let ready = poll(process, fds.get(), (end, mask), false)?;
     for (index, entry) in fds.get().iter().enumerate() {
         store(user.wrapping_add(index), entry)?;
     }
     Ok(ready.cast_signed())
 }
 
-/// Waits until a descriptor of the set is ready; fills `revents` and returns how many are.
+/// Waits until a descriptor of the set is ready; fills `revents` and returns how many are. `strict`:
+/// a number that is closed at the start is an error, where later it counts as ready.
 fn poll(
     process: &Process,
     fds: &mut [pollfd],
-    end: Option<Deadline>,
-    mask: *const sigset_t,
+    (end, mask): (Option<Deadline>, *const sigset_t),
+    strict: bool,
 ) -> Result<usize, Errno> {
     prepare(process, fds);
+    let mut held = Held::new();
+    let mut ready = look(process, fds)?;
+    if strict && fds.iter().any(|entry| entry.revents & libc::POLLNVAL != 0) {
+        return Err(Errno::BADF);
+    }
     loop {
-        let ready = look(process, fds)?;
         let Some(end) = end.filter(|_| ready == 0) else { return Ok(ready) };
+        held.take(process, fds);
         let ours = fds.iter().any(|entry| shared(process, entry.fd).is_some());
         if ours && SPIN.run(process, || any_ring(process, fds)) {
+            ready = look(process, fds)?;
             continue;
         }
-        if sleep(process, fds, end, mask)? {
-            return look(process, fds);
+        let over = sleep(process, &held, fds, end, mask)?;
+        ready = look(process, fds)?;
+        if over {
+            return Ok(ready);
         }
     }
 }
@@ -171,16 +184,14 @@ fn any_ring(process: &Process, fds: &[pollfd]) -> bool {
 
 /// Asks for the bell of each shared connection's group; takes the wishes back when dropped.
 struct Wishes<'a> {
-    process: &'a Process,
-    fds: &'a [pollfd],
+    held: &'a Held<'a>,
     queue: &'a Queue,
 }
 
 impl<'a> Wishes<'a> {
-    fn new(process: &'a Process, fds: &'a [pollfd], queue: &'a Queue, controls: &mut Fds) -> (Self, bool) {
+    fn new(held: &'a Held<'a>, queue: &'a Queue, controls: &mut Fds) -> (Self, bool) {
         let mut all = true;
-        for entry in fds {
-            let Some(ctx) = shared(process, entry.fd) else { continue };
+        for ctx in held.all().filter(is_shared) {
             let Some(group) = ctx.group() else { continue };
             let known = queue.known_slot(group.index()).is_some();
             match (queue.slot_in(group), ctx.conn.lines(), group.own_slots()) {
@@ -197,14 +208,13 @@ impl<'a> Wishes<'a> {
                 controls.push(control, libc::POLLIN);
             }
         }
-        (Self { process, fds, queue }, all)
+        (Self { held, queue }, all)
     }
 }
 
 impl Drop for Wishes<'_> {
     fn drop(&mut self) {
-        for entry in self.fds {
-            let Some(ctx) = Ctx::of(self.process, entry.fd) else { continue };
+        for ctx in self.held.all() {
             let slot = ctx.group().and_then(|group| self.queue.known_slot(group.index()));
             if let (Some(slot), Some((own, _))) = (slot, ctx.conn.lines()) {
                 doorbell::unwant(&own.want_bell, slot);
@@ -216,6 +226,7 @@ impl Drop for Wishes<'_> {
 /// Sleeps; true: the time is over.
 fn sleep(
     process: &Process,
+    held: &Held<'_>,
     fds: &[pollfd],
     end: Deadline,
     mask: *const sigset_t,
@@ -224,7 +235,7 @@ fn sleep(
     let _inside: Inlist<'_> = enter(process, fds);
     let queue = process.device.queues.borrow()?;
     let mut extra = Fds::new();
-    let (wishes, all) = Wishes::new(process, fds, &queue, &mut extra);
+    let (wishes, all) = Wishes::new(held, &queue, &mut extra);
     if any_ring(process, fds) {
         return Ok(false);
     }
@@ -375,13 +386,11 @@ pub(crate) fn select(
             fds.push(fd as c_int, events);
         }
     }
-    poll(process, fds.get(), end, mask)?;
-    if fds.get().iter().any(|entry| entry.revents & libc::POLLNVAL != 0) {
-        return Err(Errno::BADF);
-    }
-    // As fs/select.c maps them.
-    let readable = READ | libc::POLLHUP | libc::POLLERR;
-    let writable = WRITE | libc::POLLERR;
+    poll(process, fds.get(), (end, mask), true)?;
+    // As fs/select.c maps them; a number that was closed meanwhile is ready for everything.
+    let readable = READ | libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+    let writable = WRITE | libc::POLLERR | libc::POLLNVAL;
+    let exceptional = libc::POLLPRI | libc::POLLNVAL;
     let mut total = 0;
     for index in 0..sets.count.div_ceil(BITS) {
         let mut words = [0_u64; 3];
@@ -390,7 +399,7 @@ pub(crate) fn select(
             let hits = [
                 (entry.events & READ, entry.revents & readable),
                 (entry.events & WRITE, entry.revents & writable),
-                (entry.events & libc::POLLPRI, entry.revents & libc::POLLPRI),
+                (entry.events & libc::POLLPRI, entry.revents & exceptional),
             ];
             for (word, (wanted, got)) in words.iter_mut().zip(hits) {
                 if wanted != 0 && got != 0 {

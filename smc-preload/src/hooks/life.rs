@@ -17,10 +17,10 @@ hook! {
     if tracked(fd) && !borrowed_memory() => |real| ret(engine::close(fd, real));
 
     fn dup2(old: c_int, new: c_int) -> c_int,
-    if (tracked(old) || tracked(new)) && !borrowed_memory() => |real| ret(engine::dup_onto(old, new, real));
+    if (tracked(old) || tracked(new)) && !borrowed_memory() => |real| ret(engine::dup_onto(old, new, 0, real));
 
-    fn dup3(old: c_int, new: c_int, _flags: c_int) -> c_int,
-    if (tracked(old) || tracked(new)) && !borrowed_memory() => |real| ret(engine::dup_onto(old, new, real));
+    fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int,
+    if (tracked(old) || tracked(new)) && !borrowed_memory() => |real| ret(engine::dup_onto(old, new, flags, real));
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int,
     if init::on() && !borrowed_memory() => |_real| ret(engine::close_range(first, last, flags, |first, last| {

@@ -70,6 +70,11 @@ impl Conn {
         self.start(Op::ReadToEnd, i64::from(wild), 0)
     }
 
+    /// The puppet starts to read to the end of the stream, whatever the bytes are.
+    pub fn start_count(&self) -> &Self {
+        self.start(Op::Count, 0, 0)
+    }
+
     /// The puppet shuts down a direction.
     pub fn peer_shuts(&self, how: c_int) -> i64 {
         self.start_shut(how, 0).finish()

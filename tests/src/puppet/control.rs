@@ -17,6 +17,8 @@ pub(crate) enum Op {
     Read,
     /// Reads to the end of the stream, in random bites with random pauses if `a` is not 0.
     ReadToEnd,
+    /// Reads to the end of the stream and counts, whatever the bytes are.
+    Count,
     /// `shutdown(a)` after `b` milliseconds.
     Shutdown,
     /// `close` after `b` milliseconds; with a reset instead of FIN if `a`.
@@ -31,12 +33,13 @@ pub(crate) enum Op {
     Flood,
 }
 
-const OPS: [Op; 11] = [
+const OPS: [Op; 12] = [
     Op::Open,
     Op::Talk,
     Op::Send,
     Op::Read,
     Op::ReadToEnd,
+    Op::Count,
     Op::Shutdown,
     Op::Close,
     Op::Urgent,

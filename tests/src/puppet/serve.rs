@@ -61,6 +61,20 @@ impl End {
         i64::try_from(total).unwrap_or(0)
     }
 
+    /// Reads to the end, whatever comes.
+    fn count(&self) -> i64 {
+        let mut room = vec![0; BITE];
+        let mut total = 0;
+        loop {
+            let ret = sys::recv(self.fd, &mut room[..], 0);
+            match ret.value {
+                0 => return total,
+                ..0 => return failure(ret),
+                more => total += more,
+            }
+        }
+    }
+
     fn duplex(&mut self, count: usize) -> i64 {
         let mut other = *self;
         let sender = std::thread::spawn(move || other.send(count));
@@ -153,6 +167,7 @@ fn play(order: Order, end: &mut End, client: bool) -> i64 {
         }
         Op::ReadToEnd if order.a == 0 => end.read(u64::MAX, || BITE),
         Op::ReadToEnd => end.read(u64::MAX, wild()),
+        Op::Count => end.count(),
         Op::Shutdown => {
             later(order.b);
             sys::shutdown(end.fd, small).value

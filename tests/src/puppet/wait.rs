@@ -43,6 +43,20 @@ pub fn until(mut condition: impl FnMut() -> bool) -> bool {
     true
 }
 
+/// Waits until a thread of this process sleeps in the kernel, and does so for a while.
+pub fn asleep(tid: c_int) {
+    let mut looks = 0;
+    let sleeps = until(|| {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+        // The state comes behind the name, which is in brackets.
+        let state = stat.unwrap_or_default().rsplit(") ").next().map(|rest| rest.starts_with('S'));
+        looks = if state == Some(true) { looks + 1 } else { 0 };
+        pause(5);
+        looks >= 5
+    });
+    assert!(sleeps, "the thread does not sleep");
+}
+
 /// How much `FIONREAD` says is there.
 pub fn available(fd: c_int) -> usize {
     let mut count = 0;

@@ -1,0 +1,193 @@
+//! The numbers under which this process has a connection, and the calls that outlive them.
+//!
+//! In the kernel a call holds the socket: who closes the number in another thread takes nothing away
+//! from it, and the peer sees the end when the call is over. Here a call that is about to wait, or
+//! that waits in more than one step, *pins* the connection. If the number goes meanwhile, a copy of
+//! the descriptor stands in for it, and the last call that is over closes both.
+use super::Ctx;
+use crate::arena::CONNS;
+use crate::errno::Errno;
+use crate::fdtable;
+use crate::process::Process;
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys::raw;
+use libc::c_int;
+
+/// One word for each record: the numbers in the lower half, the calls in the upper. Private memory,
+/// so a fork's child has its own.
+static USES: [AtomicU32; CONNS] = [const { AtomicU32::new(0) }; CONNS];
+/// The descriptor that stands in for a number that has gone, or 0.
+static STAND_INS: [AtomicU32; CONNS] = [const { AtomicU32::new(0) }; CONNS];
+/// How many there are.
+static LOST: AtomicU32 = AtomicU32::new(0);
+
+const CALL: u32 = 1 << 16;
+
+const fn numbers(word: u32) -> u32 {
+    word & (CALL - 1)
+}
+
+const fn calls(word: u32) -> u32 {
+    word >> 16
+}
+
+/// A record is new: it has one number.
+pub(crate) fn is_new(index: u32) {
+    USES[index as usize].store(1, Ordering::Relaxed);
+    STAND_INS[index as usize].store(0, Ordering::Relaxed);
+}
+
+/// It has one number more.
+pub(crate) fn one_more(index: u32) {
+    USES[index as usize].fetch_add(1, Ordering::AcqRel);
+}
+
+/// What is left of a connection in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Other numbers.
+    Numbers,
+    /// Calls that are not over: the last of them ends the connection.
+    Calls,
+    /// Nothing.
+    Nothing,
+}
+
+/// The child of a fork has the numbers, but not the threads that were inside a call.
+pub(crate) fn after_fork() {
+    for (_, entry) in fdtable::all() {
+        if let Some(index) = entry.as_socket() {
+            let word = &USES[index as usize];
+            word.store(numbers(word.load(Ordering::Relaxed)), Ordering::Relaxed);
+        }
+    }
+    if any_lost() {
+        STAND_INS.iter().for_each(close_stand_in);
+    }
+}
+
+/// Whether any connection has lost a number under a call.
+fn any_lost() -> bool {
+    LOST.load(Ordering::Acquire) != 0
+}
+
+/// Takes what stands in for a number out; 0: nothing does.
+fn take_stand_in(slot: &AtomicU32) -> c_int {
+    // AcqRel: of two threads one gets it.
+    let fd = slot.swap(0, Ordering::AcqRel);
+    if fd != 0 {
+        LOST.fetch_sub(1, Ordering::AcqRel);
+        fdtable::take(fd.cast_signed());
+    }
+    fd.cast_signed()
+}
+
+fn close_stand_in(slot: &AtomicU32) {
+    match take_stand_in(slot) {
+        0 => {}
+        fd => raw::close(fd),
+    }
+}
+
+impl<'a> Ctx<'a> {
+    /// The descriptor to ask the kernel by: the program's number, or what stands in for it.
+    #[inline]
+    pub(crate) fn fd(&self) -> c_int {
+        if fdtable::entry(self.fd).as_socket() == Some(self.index) {
+            return self.fd;
+        }
+        match STAND_INS[self.index as usize].load(Ordering::Acquire) {
+            0 => self.fd,
+            fd => fd.cast_signed(),
+        }
+    }
+
+    /// Whether the number that the call was made with has been taken away.
+    pub(crate) fn has_lost_its_number(&self) -> bool {
+        STAND_INS[self.index as usize].load(Ordering::Acquire) != 0
+            && fdtable::entry(self.fd).as_socket() != Some(self.index)
+    }
+
+    /// Its number, which is still open, goes.
+    pub(crate) fn loses_a_number(&self) -> Left {
+        let (word, stand_in) = (&USES[self.index as usize], &STAND_INS[self.index as usize]);
+        loop {
+            let now = word.load(Ordering::Acquire);
+            if calls(now) > 0 && stand_in.load(Ordering::Acquire) == 0 {
+                // Without one the calls end with the number: there are no descriptors left.
+                if let Some(copy) = fdtable::copy(self.fd) {
+                    LOST.fetch_add(1, Ordering::AcqRel);
+                    stand_in.store(copy.cast_unsigned(), Ordering::Release);
+                }
+            }
+            let next = now.saturating_sub(1);
+            // AcqRel: of several threads one is the last.
+            let swapped =
+                word.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if !swapped {
+                continue;
+            }
+            if calls(next) == 0 {
+                close_stand_in(stand_in);
+            }
+            return match (numbers(next), calls(next)) {
+                (1.., _) => Left::Numbers,
+                (0, 1..) if stand_in.load(Ordering::Acquire) != 0 => Left::Calls,
+                _ => Left::Nothing,
+            };
+        }
+    }
+
+    /// Holds the connection until the call is over.
+    pub(crate) fn pin(&self) -> Result<Pin<'a>, Errno> {
+        let word = &USES[self.index as usize];
+        // AcqRel: pairs with that of `loses_a_number`.
+        let pinned = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+            (numbers(now) > 0 && calls(now) < CALL / 2).then_some(now + CALL)
+        });
+        pinned.map(|_| Pin(*self)).map_err(|_| Errno::BADF)
+    }
+}
+
+/// A call that holds its connection.
+#[derive(Debug)]
+pub(crate) struct Pin<'a>(Ctx<'a>);
+
+impl<'a> Pin<'a> {
+    /// The connection, by the number that the call was made with.
+    pub(crate) fn ctx(&self) -> Ctx<'a> {
+        self.0
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        let (index, word) = (self.0.index as usize, &USES[self.0.index as usize]);
+        // A handler of the interrupted call may have forked: its child knows of no calls.
+        let before = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+            (calls(now) > 0).then(|| now - CALL)
+        });
+        let Ok(before) = before else { return };
+        if calls(before) == 1 && STAND_INS[index].load(Ordering::Acquire) != 0 {
+            self.last_call(numbers(before) == 0);
+        }
+    }
+}
+
+impl Pin<'_> {
+    /// Closes what stood in for a number; `over`: and the connection with it.
+    #[cold]
+    fn last_call(&self, over: bool) {
+        let process: &Process = self.0.process;
+        let fd = take_stand_in(&STAND_INS[self.0.index as usize]);
+        if fd == 0 {
+            return;
+        }
+        let ctx = Ctx { process, fd, ..self.0 };
+        if over && ctx.gives_up() {
+            ctx.last_close();
+        }
+        raw::close(fd);
+    }
+}
+
