@@ -39,6 +39,12 @@ fn b16_reply_after_half_close() {
         .check();
 }
 
+/// The reply, the server's first and last word, is read when both ends have said their FIN.
+#[test]
+fn b16_reply_read_after_both_ends() {
+    Case::pair("case-connect", "last_words").accelerated_as_shipped(1).check();
+}
+
 /// Connections of one request and one reply.
 #[test]
 fn b16_short_connections() {

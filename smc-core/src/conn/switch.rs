@@ -154,7 +154,7 @@ impl Ctx<'_> {
         let offset = peer.switch_offset.load(Ordering::Relaxed);
         // Bytes that still arrive make the count unstable: the next look finds it.
         let Ok(read) = tcp::read_so_far(self.fd()) else { return Ok(()) };
-        if let Err(reason) = rx.switch.on_peer_switched(offset, read) {
+        if let Err(reason) = rx.switch.on_peer_switched(offset, read.up_to(offset)) {
             self.fault(reason);
             return Err(Errno(libc::ECONNRESET));
         }

@@ -55,6 +55,8 @@ fn main() {
         ("both_speak", Role::Client(port)) => speakers::both_speak_client(port),
         ("half_close", Role::Server) => speakers::half_close_server(),
         ("half_close", Role::Client(port)) => speakers::half_close_client(port),
+        ("last_words", Role::Server) => speakers::last_words_server(),
+        ("last_words", Role::Client(port)) => speakers::last_words_client(port),
         ("short", Role::Server) => speakers::short_server(),
         ("short", Role::Client(port)) => speakers::short_client(port),
         ("long_after_short", Role::Server) => speakers::long_after_short_server(),

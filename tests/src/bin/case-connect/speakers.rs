@@ -5,6 +5,7 @@ use smc_tests::harness::net::{
 };
 use smc_tests::harness::payload::{bytes, Sum};
 use smc_tests::harness::process::pause_ms;
+use smc_tests::harness::ready::poll_one;
 use smc_tests::harness::role::announce;
 use smc_tests::harness::talk::{answer_all, ask_many};
 use smc_tests::say;
@@ -120,6 +121,36 @@ pub(crate) fn half_close_client(port: u16) {
     send_all(fd, &bytes(8, 200_000)).unwrap();
     say!("shutdown {}", show(shutdown(fd, libc::SHUT_WR)));
     say_end(fd);
+}
+
+/// Bytes of the requests before the server's last words: one turn, a little, an upload.
+const REQUESTS: [usize; 3] = [100, 100_000, 20_000_000];
+
+/// Reads to the end of the request, then answers and closes at once.
+pub(crate) fn last_words_server() {
+    let (listener, port) = serve();
+    announce(port);
+    for len in REQUESTS {
+        let fd = accept(listener).unwrap();
+        let (sum, error) = recv_to_end(fd);
+        say!("request {len}: {sum}, error {error:?}");
+        send_all(fd, b"farewell").unwrap();
+        say!("close {}", show(close(fd)));
+    }
+}
+
+/// Reads the answer after the server has closed: its socket knows both ends by then.
+pub(crate) fn last_words_client(port: u16) {
+    for len in REQUESTS {
+        let fd = dial(port);
+        for chunk in bytes(8, len).chunks(10_000) {
+            send_all(fd, chunk).unwrap();
+        }
+        say!("shutdown {}", show(shutdown(fd, libc::SHUT_WR)));
+        poll_one(fd, libc::POLLIN, 30_000).unwrap();
+        pause_ms(50);
+        say_end(fd);
+    }
 }
 
 const SHORTS: usize = 50;
