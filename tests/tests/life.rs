@@ -120,3 +120,9 @@ fn e15_linger_with_data() {
 fn e15_close_with_unread_data() {
     life("unread").check();
 }
+
+/// A reply that is read after both ends, or a reset, have closed the connection.
+#[test]
+fn e16_read_after_the_end() {
+    life("late").check();
+}

@@ -1,8 +1,8 @@
 //! What a close says to the peer.
 
 use smc_tests::harness::net::{
-    accept_warm, close, dial_warm, recv, recv_exact, recv_to_end, send, send_all, serve,
-    set_linger, show, so_error, Fd,
+    accept, accept_warm, close, dial, dial_warm, recv, recv_exact, recv_to_end, send, send_all,
+    serve, set_linger, show, shutdown, so_error, Fd,
 };
 use smc_tests::harness::payload::{bytes, Sum};
 use smc_tests::harness::process::pause_ms;
@@ -113,4 +113,74 @@ pub(crate) fn unread_client(port: u16) {
         say!("{reply}: send {}", show(send(fd, b"x", libc::MSG_NOSIGNAL)));
         close(fd).unwrap();
     }
+}
+
+/// Turns of request and reply before the last reply, which is read when all is over: the
+/// connection is caught in every state between its first byte and a ring in both directions.
+const TURNS: usize = 8;
+/// How a connection is over when the client reads.
+const ENDS: [&str; 3] = ["half closed", "greeted", "reset"];
+
+fn is_answered(end: &str) -> bool {
+    end != "greeted"
+}
+
+/// Replies a last time and closes.
+pub(crate) fn late_server() {
+    let (listener, port) = serve();
+    announce(port);
+    for end in ENDS {
+        for turns in 0..TURNS {
+            let fd = accept(listener).unwrap();
+            let mut request = [0; 10];
+            for turn in 0..turns {
+                recv_exact(fd, &mut request).unwrap();
+                send_all(fd, &bytes(turn as u64, 20)).unwrap();
+            }
+            if is_answered(end) {
+                recv_exact(fd, &mut request).unwrap();
+            }
+            send_all(fd, &bytes(100, 500)).unwrap();
+            say!("{end} after {turns}: close {}", show(close(fd)));
+        }
+    }
+    let fd = accept_warm(listener);
+    say!("end: {:?}", recv_to_end(fd));
+}
+
+/// Reads the last reply after the kernel has forgotten how the connection ended.
+pub(crate) fn late_client(port: u16) {
+    for end in ENDS {
+        for turns in 0..TURNS {
+            let fd = dial(port);
+            for turn in 0..turns {
+                send_all(fd, &bytes(1, 10)).unwrap();
+                let mut reply = [0; 20];
+                recv_exact(fd, &mut reply).unwrap();
+                assert!(reply[..] == bytes(turn as u64, 20));
+            }
+            if is_answered(end) {
+                send_all(fd, &bytes(1, 10)).unwrap();
+            }
+            // "half closed": both directions may end while the reply is on its way.
+            if end != "half closed" {
+                pause_ms(50);
+            }
+            if end == "reset" {
+                // What comes after the peer's close is answered by a reset.
+                while send(fd, b"more", libc::MSG_NOSIGNAL).is_ok() {
+                    pause_ms(10);
+                }
+            } else {
+                say!("{end} after {turns}: shutdown {}", show(shutdown(fd, libc::SHUT_WR)));
+            }
+            pause_ms(50);
+            let mut reply = vec![0; 1000];
+            let got = recv_exact(fd, &mut reply);
+            let right = got.is_ok_and(|got| reply[..got] == bytes(100, 500));
+            say!("{end} after {turns}: received {got:?}, right {right}");
+            close(fd).unwrap();
+        }
+    }
+    close(dial_warm(port)).unwrap();
 }

@@ -45,6 +45,8 @@ fn main() {
         ("linger_data", Role::Client(port)) => closing::linger_data_client(port),
         ("unread", Role::Server) => closing::unread_server(),
         ("unread", Role::Client(port)) => closing::unread_client(port),
+        ("late", Role::Server) => closing::late_server(),
+        ("late", Role::Client(port)) => closing::late_client(port),
         other => panic!("no such case: {other:?}"),
     }
 }
