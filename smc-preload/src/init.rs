@@ -1,6 +1,6 @@
 //! The constructor: from an inert library to a running engine.
 use crate::environment::Environment;
-use crate::{process, symbols};
+use crate::{dispatch, process, symbols};
 use libc::{c_char, c_int};
 use smc_core::config::Config;
 use smc_core::engine;
@@ -52,9 +52,20 @@ unsafe extern "C" fn construct(
     _argv: *const *const c_char,
     envp: *const *const c_char,
 ) {
-    if STATE.swap(STARTING, Ordering::Relaxed) != COLD {
-        return;
+    // C promises 0 to `main`, and other constructors what the ones before them left.
+    let errno = dispatch::errno();
+    if STATE.swap(STARTING, Ordering::Relaxed) == COLD {
+        // SAFETY: the environment that glibc hands over; no other thread runs yet.
+        unsafe { start(envp) };
     }
+    dispatch::set_errno(errno);
+}
+
+/// Brings the engine up, unless it is not wanted.
+///
+/// # Safety
+/// `envp` is the environment, and nothing else uses it meanwhile.
+unsafe fn start(envp: *const *const c_char) {
     std::panic::set_hook(Box::new(|_| {}));
     symbols::resolve();
     #[cfg(target_arch = "x86_64")]
@@ -65,7 +76,7 @@ unsafe extern "C" fn construct(
         // The program has more rights than its user: whatever the user wants of us, stay out.
         return;
     }
-    // SAFETY: the environment that glibc hands over; no other thread runs yet.
+    // SAFETY: the caller's promise.
     let environment = unsafe { Environment::new(envp) };
     let config = Config::from_env(environment, &mut |warning| {
         log::warn_line(format_args!("{warning}"));

@@ -164,3 +164,11 @@ fn e6_vfork_child() {
     let built = compile_c("vfork_child", &[]);
     Case::pair(built.to_str().unwrap(), "vfork_child").check();
 }
+
+/// Dispositions of signals are those that the program set, whichever function it used, and a child
+/// of vfork changes its own alone.
+#[test]
+fn a17_signal_dispositions() {
+    let built = compile_c("signals", &[]);
+    Case::pair(built.to_str().unwrap(), "signals").check();
+}

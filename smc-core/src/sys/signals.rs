@@ -13,6 +13,8 @@ use core::cell::UnsafeCell;
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use syscalls::Sysno;
 
+/// SA_RESTORER, which libc sets for itself, and which a program sees.
+const RESTORER: c_int = 0x0400_0000;
 /// Signals are 1 to 64.
 const SIGNALS: usize = 65;
 /// Versions of a disposition that are kept: a handler that reads one while it is replaced reads
@@ -86,6 +88,10 @@ fn has_handler(action: &sigaction) -> bool {
     action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN
 }
 
+fn is_ours(action: &sigaction) -> bool {
+    action.sa_sigaction == on_signal as *const () as usize
+}
+
 /// Puts the handler in front of what the program has; called by the constructor.
 pub fn install(real: RealSigaction) {
     INSTALLED.store(true, Ordering::Release);
@@ -120,7 +126,17 @@ fn front(signal: c_int, theirs: &sigaction) -> sigaction {
     ours
 }
 
+/// What the program is told of a disposition: its own where the kernel has ours. Elsewhere the
+/// kernel's is the truth, whoever set it.
+fn shown(theirs: Option<sigaction>, kernel: sigaction) -> sigaction {
+    let Some(mut theirs) = theirs.filter(|_| is_ours(&kernel)) else { return kernel };
+    theirs.sa_flags |= kernel.sa_flags & RESTORER;
+    theirs.sa_restorer = kernel.sa_restorer;
+    theirs
+}
+
 /// What `sigaction` does; `None`: not a signal that we stand in front of, before or after.
+/// `borrowed`: this process runs in its parent's memory, whose dispositions are others.
 ///
 /// # Safety
 /// As `sigaction`.
@@ -129,6 +145,7 @@ pub unsafe fn hooked_sigaction(
     signal: c_int,
     new: *const sigaction,
     old: *mut sigaction,
+    borrowed: impl FnOnce() -> bool,
 ) -> Option<c_int> {
     let entry = entry(signal)?;
     if !INSTALLED.load(Ordering::Acquire) {
@@ -140,19 +157,27 @@ pub unsafe fn hooked_sigaction(
     if !wanted && entry.load().is_none() {
         return None;
     }
-    let (result, previous) = locked(|| {
-        let previous = entry.load();
+    let change = |wanted: bool| {
+        let theirs = entry.load();
         // SAFETY: requires an all-zero `sigaction` to be valid.
         let mut kernel: sigaction = unsafe { core::mem::zeroed() };
         let front = new.as_ref().map(|new| if wanted { front(signal, new) } else { *new });
         let front = front.as_ref().map_or(core::ptr::null(), |front| front as *const sigaction);
         // SAFETY: requires a valid action, or null, and a place for the old one.
         let result = unsafe { real(signal, front, &raw mut kernel) };
-        if let (0, Some(new)) = (result, new) {
-            entry.store(wanted.then_some(new));
-        }
-        (result, previous.unwrap_or(kernel))
-    });
+        (result, shown(theirs, kernel))
+    };
+    let (result, previous) = if borrowed() {
+        change(false)
+    } else {
+        locked(|| {
+            let changed = change(wanted);
+            if let (0, Some(new)) = (changed.0, new) {
+                entry.store(wanted.then_some(new));
+            }
+            changed
+        })
+    };
     if result == 0 && !old.is_null() {
         // SAFETY: requires a valid place: the caller's promise.
         unsafe { *old = previous };
@@ -171,12 +196,12 @@ extern "C-unwind" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
         return;
     }
     if theirs.sa_flags & libc::SA_RESETHAND != 0 && has_handler(&theirs) {
-        back_to_default(signal);
+        back_to_default(signal, &theirs);
     }
     match theirs.sa_sigaction {
         libc::SIG_IGN if !raised_by_code => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            back_to_default(signal);
+            back_to_default(signal, &theirs);
             // A fault strikes again on return; what somebody sent is sent once more.
             if !raised_by_code {
                 raw::raise_thread(signal);
@@ -234,10 +259,17 @@ fn put_off(signal: c_int, info: *mut siginfo_t, context: *mut c_void) -> bool {
     true
 }
 
-fn back_to_default(signal: c_int) {
+/// As the kernel does after a one-shot handler: the handler alone goes.
+fn back_to_default(signal: c_int, theirs: &sigaction) {
     // struct kernel_sigaction: handler, flags, restorer, mask.
-    let default = [0_usize; 4];
-    let arguments = [signal as usize, default.as_ptr() as usize, 0, 8, 0, 0];
-    // SAFETY: requires a kernel_sigaction: zeroes are SIG_DFL, no flags, an empty mask.
-    let _ = unsafe { raw::call6(Sysno::rt_sigaction, arguments) };
+    let mut action = [0_usize; 4];
+    let read = [signal as usize, 0, action.as_mut_ptr() as usize, 8, 0, 0];
+    // SAFETY: requires a place for a kernel_sigaction.
+    let _ = unsafe { raw::call6(Sysno::rt_sigaction, read) };
+    let restorer = action[1] & RESTORER as usize;
+    action[0] = libc::SIG_DFL;
+    action[1] = theirs.sa_flags.cast_unsigned() as usize | restorer;
+    let write = [signal as usize, action.as_ptr() as usize, 0, 8, 0, 0];
+    // SAFETY: requires a kernel_sigaction, without a handler.
+    let _ = unsafe { raw::call6(Sysno::rt_sigaction, write) };
 }
