@@ -158,6 +158,10 @@ symbols! {
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int = { sys!(SYS_dup3, old, new, flags) };
     fn fcntl(fd: c_int, cmd: c_int, arg: usize) -> c_int = { sys!(SYS_fcntl, fd, cmd, arg) };
     fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int = { sys!(SYS_ioctl, fd, request, arg) };
+    fn fstat(fd: c_int, stat: *mut c_void) -> c_int = { sys!(SYS_fstat, fd, stat) };
+    fn fstat64(fd: c_int, stat: *mut c_void) -> c_int = { sys!(SYS_fstat, fd, stat) };
+    fn __fxstat(version: c_int, fd: c_int, stat: *mut c_void) -> c_int = next;
+    fn __fxstat64(version: c_int, fd: c_int, stat: *mut c_void) -> c_int = next;
 
     // readiness
     fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int = next;
@@ -221,7 +225,6 @@ symbols! {
 
     // signals
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = next;
-    fn signal(signal: c_int, handler: isize) -> isize = next;
 
     // processes
     fn daemon(nochdir: c_int, noclose: c_int) -> c_int = next;

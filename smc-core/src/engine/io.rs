@@ -241,6 +241,10 @@ pub fn setsockopt(
 }
 /// `fcntl` on a tracked fd; `F_DUPFD` and `F_DUPFD_CLOEXEC` are told by [`super::duplicated`] as well.
 pub fn fcntl(fd: c_int, _cmd: c_int, _arg: usize, real: impl FnOnce() -> isize) -> Ret {
+    describe(fd, real)
+}
+/// `fstat` and the like on a tracked fd: the kernel's answer, but for descriptors of ours.
+pub fn describe(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
     if fdtable::entry(fd) == Entry::internal() {
         return Err(Errno::BADF);
     }

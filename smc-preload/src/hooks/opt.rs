@@ -18,6 +18,20 @@ hook! {
     fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int,
     if tracked(fd) => |real| ret(engine::ioctl(fd, request, arg, real));
 
+    // By which programs look for the descriptors that they have.
+    fn fstat(fd: c_int, stat: *mut c_void) -> c_int,
+    if tracked(fd) => |real| ret(engine::describe(fd, real));
+
+    fn fstat64(fd: c_int, stat: *mut c_void) -> c_int,
+    if tracked(fd) => |real| ret(engine::describe(fd, real));
+
+    // What those were before they were functions.
+    fn __fxstat(version: c_int, fd: c_int, stat: *mut c_void) -> c_int,
+    if tracked(fd) => |real| ret(engine::describe(fd, real));
+
+    fn __fxstat64(version: c_int, fd: c_int, stat: *mut c_void) -> c_int,
+    if tracked(fd) => |real| ret(engine::describe(fd, real));
+
     fn sockatmark(fd: c_int) -> c_int,
     if tracked(fd) => |_real| {
         let mut mark: c_int = 0;

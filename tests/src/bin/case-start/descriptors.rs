@@ -11,9 +11,16 @@ fn is_open(fd: Fd) -> bool {
     libc_call!(libc::fcntl(fd, libc::F_GETFD)).is_ok()
 }
 
+/// Descriptors that `fstat` knows, by which some programs look for what they have inherited.
+fn statable() -> Vec<Fd> {
+    // SAFETY: requires an all-zero `stat` to be valid: integers.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    (0..20_000).filter(|fd| libc_call!(libc::fstat(*fd, &raw mut stat)).is_ok()).collect()
+}
+
 /// Says which descriptors it was given.
 pub(crate) fn list() {
-    say!("descriptors {:?}", open_fds());
+    say!("descriptors {:?}, known to fstat {:?}", open_fds(), statable());
 }
 
 /// A child inherits what it would inherit bare.
@@ -22,6 +29,7 @@ fn child_lists(fd: Fd) {
     let own = std::env::current_exe().unwrap();
     let output = Command::new(own).args(["list", "solo"]).stdin(Stdio::null()).output().unwrap();
     say!("inherited: {}", String::from_utf8_lossy(&output.stdout).trim_end());
+    say!("own: {:?}", statable());
     close(i32::try_from(kept).unwrap()).unwrap();
 }
 
