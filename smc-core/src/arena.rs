@@ -12,7 +12,7 @@ mod proc;
 
 pub use conn::{
     flag, phase, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
-    MODE_RING, MODE_TCP,
+    MODE_RING, MODE_TCP, NO_GROUP,
 };
 pub use image::{ConnImage, Image, Moved, ProcessImage};
 pub use proc::{bump, Counters, ProcPage, REASONS};

@@ -5,8 +5,7 @@ pub use setup::Setup;
 
 use crate::proto::{ConsentGate, RxSwitch, TxSwitch};
 use crate::ring::{RxHalf, TxHalf};
-use crate::shm::layout::{ConnHeader, Line};
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, LockGuard, Ordering, RawLock};
+use crate::sync::{AtomicU32, AtomicU64, LockGuard, Ordering, RawLock};
 use crate::sys::raw;
 use crate::sys::thread::tid;
 use core::cell::UnsafeCell;
@@ -85,6 +84,9 @@ pub const MODE_DRAIN: u32 = 2;
 /// The ring's.
 pub const MODE_RING: u32 = 3;
 
+/// [`Conn::group`] of a connection that has no slot.
+pub const NO_GROUP: u32 = u32::MAX;
+
 /// State of the sending direction.
 #[derive(Debug)]
 #[repr(C)]
@@ -93,8 +95,6 @@ pub struct Tx {
     pub switch: TxSwitch,
     /// The producer's half of the ring.
     pub half: TxHalf,
-    /// Address of the ring.
-    pub ring: usize,
     /// When the TCP socket was last looked at, in ticks.
     pub looked: u64,
 }
@@ -107,8 +107,6 @@ pub struct Rx {
     pub switch: RxSwitch,
     /// The consumer's half of the ring.
     pub half: RxHalf,
-    /// Address of the ring.
-    pub ring: usize,
     /// When the TCP socket was last looked at, in ticks.
     pub looked: u64,
     /// An error of the TCP socket that was met while the ring still held data.
@@ -134,7 +132,7 @@ pub struct Conn {
     pub inside: AtomicU32,
     /// Threads inside a kernel send on this socket.
     pub tx_inside: AtomicU32,
-    /// Index of the link group in the process that attached it.
+    /// Index of the link group in the processes that hold the socket, or [`NO_GROUP`].
     pub group: AtomicU32,
     /// Slot in the link group.
     pub slot: AtomicU32,
@@ -142,11 +140,12 @@ pub struct Conn {
     pub full: AtomicU32,
     /// SO_RCVLOWAT.
     pub low_water: AtomicU32,
+    /// The kernel's name of the socket, once it has a slot; else 0.
+    pub cookie: AtomicU64,
     /// Number of the socket's inode, once the socket was there while its process forked: then the
     /// descriptor alone does not tell which process holds it. Until then 0.
     pub inode: AtomicU64,
     setup_lock: RawLock,
-    header: AtomicUsize,
     setup: UnsafeCell<Setup>,
 
     tx_lock: RawLock,
@@ -253,7 +252,6 @@ impl Conn {
             &self.reason,
             &self.inside,
             &self.tx_inside,
-            &self.group,
             &self.slot,
             &self.tx_mode,
             &self.tx_size,
@@ -266,19 +264,19 @@ impl Conn {
         }
         let sent = [&self.tx_ring_bytes, &self.tx_tcp_bytes];
         let received = [&self.rx_ring_bytes, &self.rx_tcp_bytes];
-        for word in sent.into_iter().chain(received).chain([&self.inode]) {
+        for word in sent.into_iter().chain(received).chain([&self.inode, &self.cookie]) {
             word.store(0, Ordering::Relaxed);
         }
         self.owner.store(pid, Ordering::Relaxed);
         self.procs.store(1, Ordering::Relaxed);
         self.low_water.store(1, Ordering::Relaxed);
-        self.header.store(0, Ordering::Relaxed);
+        self.group.store(NO_GROUP, Ordering::Relaxed);
         *self.lock_setup() = Setup::new();
         let mut tx = self.lock_tx();
-        *tx = Tx { switch: TxSwitch::Tcp, half: TxHalf::at(0), ring: 0, looked: 0 };
+        *tx = Tx { switch: TxSwitch::Tcp, half: TxHalf::at(0), looked: 0 };
         drop(tx);
         let mut rx = self.lock_rx();
-        *rx = Rx { switch: RxSwitch::Tcp, half: RxHalf::at(0), ring: 0, looked: 0, error: 0 };
+        *rx = Rx { switch: RxSwitch::Tcp, half: RxHalf::at(0), looked: 0, error: 0 };
     }
 
     /// Gives the record back.
@@ -286,34 +284,6 @@ impl Conn {
         self.owner.store(0, Ordering::Relaxed);
         // Release: pairs with the AcqRel in `claim`.
         self.used.store(0, Ordering::Release);
-    }
-
-    /// Joins the record to the header of its slot in a link group.
-    ///
-    /// # Safety
-    /// The header must stay mapped, at this address, for as long as the record is in use.
-    pub unsafe fn join(&self, header: *const ConnHeader) {
-        // Release: pairs with the Acquire in `header`.
-        self.header.store(header as usize, Ordering::Release);
-    }
-
-    /// The header of the slot, once joined.
-    #[inline(always)]
-    pub fn header(&self) -> Option<&ConnHeader> {
-        let address = self.header.load(Ordering::Acquire) as *const ConnHeader;
-        // SAFETY: requires null or a mapped header: the promise of `join`.
-        unsafe { address.as_ref() }
-    }
-
-    /// What this side publishes, and what the peer does.
-    #[inline(always)]
-    pub fn lines(&self) -> Option<(&Line, &Line)> {
-        let header = self.header()?;
-        if self.has(flag::CLIENT) {
-            Some((&header.client, &header.server))
-        } else {
-            Some((&header.server, &header.client))
-        }
     }
 
     /// Whether a flag is set.

@@ -211,7 +211,7 @@ impl Ctx<'_> {
 
     /// Client that has asked: whether there is an answer.
     pub(super) fn see_answer(&self) {
-        let Some(header) = self.conn.header() else { return };
+        let Some(header) = self.header() else { return };
         // Acquire: pairs with the AcqRel of the server's answer.
         let answer = match header.state.load(Ordering::Acquire) {
             state::ATTACHED => Answer::Attached,
@@ -250,7 +250,7 @@ impl Ctx<'_> {
 
     /// Takes the request back; false: it does not stand any more.
     pub(super) fn cancel_request(&self) -> bool {
-        self.conn.header().is_some_and(|header| {
+        self.header().is_some_and(|header| {
             // AcqRel: against the server's exchange; one of the two wins.
             let exchange = header.state.compare_exchange(
                 state::REQUESTED,

@@ -21,7 +21,7 @@ impl Ctx<'_> {
             // Under the lock: what other threads send is before this, or fails.
             let _tx = conn.lock_tx();
             conn.raise(flag::TX_SHUT);
-            if let Some((own, _)) = conn.lines() {
+            if let Some((own, _)) = self.lines() {
                 // Release: pairs with the Acquire of a reader; all that was sent is there.
                 own.flags.fetch_or(flags::DONE_WRITING, Ordering::Release);
             }
@@ -44,7 +44,7 @@ impl Ctx<'_> {
             if self.has_unread() {
                 self.reset_on_close();
             }
-            if let Some((own, _)) = conn.lines() {
+            if let Some((own, _)) = self.lines() {
                 // Release: pairs with the Acquire of a reader; all that was sent is there.
                 own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
             }
@@ -78,7 +78,7 @@ impl Ctx<'_> {
         if conn.has(flag::MARKED) {
             self.unmark_all();
         }
-        if let Some((own, _)) = conn.lines().filter(|_| conn.phase() == phase::ATTACHED) {
+        if let Some((own, _)) = self.lines().filter(|_| conn.phase() == phase::ATTACHED) {
             // Release: as in `last_close`.
             own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
         }

@@ -9,6 +9,7 @@ use super::Ctx;
 use crate::arena::{flag, phase, Setup};
 use crate::reason::Reason;
 use crate::sync::Ordering;
+use crate::sys::tcp;
 
 impl Ctx<'_> {
     /// Moves the handshake, under its lock.
@@ -50,22 +51,17 @@ impl Ctx<'_> {
         looks < 64 || looks.is_multiple_of(64)
     }
 
-    /// Joins the record to a slot: rings, cursors, header.
+    /// Joins the record to a slot of a link group.
     pub(super) fn join(&self, group_index: usize, slot: usize) {
         let Some(group) = self.process.device.groups.get(group_index) else { return };
-        let Some(header) = group.header(slot) else { return };
-        self.conn.group.store(group_index as u32, Ordering::Relaxed);
-        self.conn.slot.store(slot as u32, Ordering::Relaxed);
-        let (tx, tx_size) = group.ring(slot, true);
-        let (rx, rx_size) = group.ring(slot, false);
-        self.conn.lock_tx().ring = tx;
-        self.conn.lock_rx().ring = rx;
+        let conn = self.conn;
+        conn.cookie.store(tcp::cookie(self.fd).unwrap_or(0), Ordering::Relaxed);
+        conn.slot.store(slot as u32, Ordering::Relaxed);
         // For the tools.
-        self.conn.tx_size.store(tx_size as u32, Ordering::Relaxed);
-        self.conn.rx_size.store(rx_size as u32, Ordering::Relaxed);
-        // SAFETY: requires a header that stays mapped while the record is in use: a group is
-        // retired only when none of its connections is left.
-        unsafe { self.conn.join(header) };
+        conn.tx_size.store(group.ring(slot, true).1 as u32, Ordering::Relaxed);
+        conn.rx_size.store(group.ring(slot, false).1 as u32, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `group`; the slot is there.
+        conn.group.store(group_index as u32, Ordering::Release);
     }
 
     /// Counts the connection as one of SMC, once.

@@ -37,6 +37,7 @@ pub(crate) mod wait;
 
 use crate::arena::Conn;
 use crate::process::Process;
+use crate::shm::layout::{ConnHeader, Line};
 use crate::sync::Ordering;
 use crate::transport::loopback::Group;
 use libc::c_int;
@@ -58,9 +59,21 @@ impl<'a> Ctx<'a> {
         Some(Self { process, index, conn, fd })
     }
 
+    /// The header of the connection's slot in its link group, once it has one.
+    #[inline(always)]
+    pub(crate) fn header(&self) -> Option<&'a ConnHeader> {
+        self.group()?.header(self.conn.slot.load(Ordering::Relaxed) as usize)
+    }
+
+    /// What this side publishes, and what the peer does.
+    #[inline(always)]
+    pub(crate) fn lines(&self) -> Option<(&'a Line, &'a Line)> {
+        self.group()?.lines(self.conn)
+    }
+
     /// The link group, once attached.
     #[inline(always)]
     pub(crate) fn group(&self) -> Option<&'a Group> {
-        self.process.device.groups.get(self.conn.group.load(Ordering::Relaxed) as usize)
+        self.process.device.groups.get(self.conn.group.load(Ordering::Acquire) as usize)
     }
 }

@@ -85,7 +85,7 @@ impl Ctx<'_> {
             let mut low: c_int = 1;
             let _ = raw::getsockopt(self.fd(), level, name, &mut low);
             self.conn.low_water.store(low.unsigned_abs().max(1), Ordering::Relaxed);
-            if self.conn.has(flag::IN_EPOLL) && self.conn.header().is_some() {
+            if self.conn.has(flag::IN_EPOLL) && self.header().is_some() {
                 self.process.epolls.look_again(self);
             }
         }

@@ -78,7 +78,7 @@ impl Ctx<'_> {
         let mut low_water: i32 = 1;
         let _ = raw::getsockopt(self.fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, &mut low_water);
         conn.low_water.store(low_water.unsigned_abs().max(1), Ordering::Relaxed);
-        if let Some((own, _)) = conn.lines() {
+        if let Some((own, _)) = self.lines() {
             // Release: pairs with the Acquire in `switch_tx` of the peer; all of the above is done.
             own.flags.fetch_or(flags::RX_CONSENT, Ordering::Release);
         }
@@ -87,7 +87,7 @@ impl Ctx<'_> {
     /// Sender: switches if it may. True: the ring is the way now.
     pub(crate) fn switch_tx(&self) -> bool {
         let conn = self.conn;
-        let Some((own, peer)) = conn.lines() else { return false };
+        let Some((own, peer)) = self.lines() else { return false };
         // Acquire: pairs with the Release in the peer's `consent`.
         let agreed = peer.flags.load(Ordering::Acquire) & flags::RX_CONSENT != 0;
         let attached = conn.phase() == phase::ATTACHED;
@@ -129,7 +129,7 @@ impl Ctx<'_> {
         if mode != MODE_HYBRID {
             return Ok(mode);
         }
-        let Some((_, peer)) = conn.lines() else { return Ok(mode) };
+        let Some((_, peer)) = self.lines() else { return Ok(mode) };
         // Acquire: pairs with the Release in `switch_tx`.
         if peer.flags.load(Ordering::Acquire) & flags::SWITCHED == 0 {
             return Ok(mode);
@@ -144,7 +144,7 @@ impl Ctx<'_> {
     /// Reader that finds TCP empty before the offset of the switch: whether the program has read
     /// the rest behind the library's back.
     pub(crate) fn count_again(&self) -> Result<u32, Errno> {
-        if let Some((_, peer)) = self.conn.lines() {
+        if let Some((_, peer)) = self.lines() {
             self.count_rest(&mut self.conn.lock_rx(), peer)?;
         }
         Ok(self.conn.rx_mode.load(Ordering::Acquire))

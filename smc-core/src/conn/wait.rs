@@ -143,7 +143,7 @@ impl Ctx<'_> {
         let group = self.group().ok_or(Errno::AGAIN)?;
         let queue = self.process.device.queues.borrow().ok();
         let slot = queue.as_ref().and_then(|queue| queue.slot_in(group));
-        let own: Option<&Line> = self.conn.lines().map(|(own, _)| own);
+        let own: Option<&Line> = self.lines().map(|(own, _)| own);
         let _wish = Wish::new(own, slot);
         let slots = group.own_slots();
         let armed = slot.and_then(|slot| slots.and_then(|slots| slots.get(slot)));

@@ -1,5 +1,5 @@
 //! One registration in an epoll instance: where it is, and what it has been told.
-use crate::arena::{flag, Conn};
+use crate::arena::flag;
 use crate::conn::Ctx;
 use crate::sync::Ordering;
 use libc::{c_int, epoll_event};
@@ -78,7 +78,7 @@ impl Reg {
 
     /// The events to tell of now, if any.
     pub(super) fn news(&mut self, ctx: &Ctx<'_>) -> Option<u32> {
-        if self.events & ET != 0 && !self.whole && !self.edge(ctx.conn) {
+        if self.events & ET != 0 && !self.whole && !self.edge(ctx) {
             return None;
         }
         let events = ctx.ready(self.events);
@@ -91,24 +91,24 @@ impl Reg {
 
     /// Whether anything that is asked for has changed since the last event: the kernel wakes an
     /// edge-triggered registration for that alone, and then tells of all that is there.
-    fn edge(&self, conn: &Conn) -> bool {
-        let came = conn.lines().is_some_and(|(_, peer)| {
+    fn edge(&self, ctx: &Ctx<'_>) -> bool {
+        let came = ctx.lines().is_some_and(|(_, peer)| {
             // Relaxed: a hint; the look that follows synchronises.
             peer.prod.load(Ordering::Relaxed) != self.seen
         });
-        let room = conn.full.load(Ordering::Relaxed) != self.full;
+        let room = ctx.conn.full.load(Ordering::Relaxed) != self.full;
         (came && self.events & IN != 0) || (room && self.events & OUT != 0)
     }
 
     /// Notes what was told.
-    pub(super) fn told(&mut self, conn: &Conn, events: u32) {
+    pub(super) fn told(&mut self, ctx: &Ctx<'_>, events: u32) {
         self.whole = false;
         self.fired = self.events & ONESHOT != 0;
-        if let Some((_, peer)) = conn.lines() {
+        if let Some((_, peer)) = ctx.lines() {
             self.seen = peer.prod.load(Ordering::Relaxed);
         }
         if events & OUT != 0 {
-            self.full = conn.full.load(Ordering::Relaxed);
+            self.full = ctx.conn.full.load(Ordering::Relaxed);
         }
     }
 }

@@ -191,7 +191,7 @@ impl State {
             libc::EPOLL_CTL_MOD
         };
         let _ = raw::epoll_ctl(instance.inner(), op, reg.fd, SHARED_EVENTS, u64::from(index));
-        if let Some((own, _)) = ctx.conn.lines() {
+        if let Some((own, _)) = ctx.lines() {
             doorbell::want(&own.want_ready, queue_slot);
         }
         if let Some(reg) = self.reg(index) {
@@ -353,7 +353,7 @@ impl State {
                 return Looked::NoRoom;
             }
             let Some(reg) = self.reg(this) else { continue };
-            reg.told(conn, events);
+            reg.told(&ctx, events);
             if reg.events & ONESHOT == 0 && reg.events & ET == 0 {
                 looked = Looked::Stays;
             } else if looked == Looked::Nothing {
@@ -395,8 +395,9 @@ impl State {
     ) -> bool {
         let Some(reg) = self.reg(index).filter(|reg| !reg.parked) else { return true };
         let Some(conn) = process.device.arena.conn(reg.conn) else { return true };
+        let ctx = Ctx { process, index: reg.conn, conn, fd: reg.fd };
         let events = if reg.place == Place::Shared {
-            Ctx { process, index: reg.conn, conn, fd: reg.fd }.ready(reg.events)
+            ctx.ready(reg.events)
         } else {
             let wanted = reg.events & POLLED;
             let ends = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
@@ -408,7 +409,7 @@ impl State {
         }
         let told = emit(events, reg.data);
         if told && reg.place == Place::Shared {
-            reg.told(conn, events);
+            reg.told(&ctx, events);
         }
         told
     }

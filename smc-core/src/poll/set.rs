@@ -194,7 +194,7 @@ impl<'a> Wishes<'a> {
         for ctx in held.all().filter(is_shared) {
             let Some(group) = ctx.group() else { continue };
             let known = queue.known_slot(group.index()).is_some();
-            match (queue.slot_in(group), ctx.conn.lines(), group.own_slots()) {
+            match (queue.slot_in(group), ctx.lines(), group.own_slots()) {
                 (Some(slot), Some((own, _)), Some(slots)) => {
                     doorbell::want(&own.want_bell, slot);
                     if let Some(slot) = slots.get(slot) {
@@ -216,7 +216,7 @@ impl Drop for Wishes<'_> {
     fn drop(&mut self) {
         for ctx in self.held.all() {
             let slot = ctx.group().and_then(|group| self.queue.known_slot(group.index()));
-            if let (Some(slot), Some((own, _))) = (slot, ctx.conn.lines()) {
+            if let (Some(slot), Some((own, _))) = (slot, ctx.lines()) {
                 doorbell::unwant(&own.want_bell, slot);
             }
         }

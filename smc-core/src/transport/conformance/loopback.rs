@@ -58,9 +58,6 @@ impl LoopbackPair {
         pair.conn(0).raise(flag::CLIENT);
         for side in [0, 1] {
             pair.conn(side).slot.store(slot as u32, Ordering::Relaxed);
-            // SAFETY: requires a header that stays mapped while the record is in use: both are
-            // parts of the pair.
-            unsafe { pair.conn(side).join(pair.groups[side].header(slot).unwrap()) };
         }
         pair
     }
@@ -70,7 +67,7 @@ impl LoopbackPair {
     }
 
     fn lines(&self, side: usize) -> (&Line, &Line) {
-        self.conn(side).lines().unwrap()
+        self.groups[side].lines(self.conn(side)).unwrap()
     }
 
     fn queue(&self, side: usize) -> &Queue {
@@ -95,10 +92,8 @@ impl Pair for LoopbackPair {
         Loopback::new(self.conn(side), &self.devices[side], &self.groups[side]).unwrap()
     }
 
-    fn halves(&self, side: usize) -> (Tx, Rx) {
-        let ring = |tx| self.groups[side].ring(self.slot, tx).0;
-        let (tx, rx) = halves();
-        (Tx { ring: ring(true), ..tx }, Rx { ring: ring(false), ..rx })
+    fn halves(&self, _: usize) -> (Tx, Rx) {
+        halves()
     }
 
     fn size(&self, side: usize) -> usize {

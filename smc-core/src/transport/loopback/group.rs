@@ -6,7 +6,7 @@ use super::device::Device;
 use crate::fdtable;
 use crate::ring::doorbell;
 use crate::shm::layout::{
-    state, ConnHeader, RegionHeader, WaitSlot, CONNS, CONN_OFFSET, DMB_OFFSET, MAGIC, VERSION,
+    state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, CONN_OFFSET, DMB_OFFSET, MAGIC, VERSION,
     WAIT_OFFSET, WAIT_SLOTS,
 };
 use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -175,12 +175,24 @@ impl Group {
     }
 
     /// Header of a connection slot.
+    #[inline(always)]
     pub(crate) fn header(&self, slot: usize) -> Option<&ConnHeader> {
         if slot >= CONNS {
             return None;
         }
         // SAFETY: requires a structure of atomics; `ConnHeader` is one.
         unsafe { self.map.view(CONN_OFFSET + slot * core::mem::size_of::<ConnHeader>()) }
+    }
+
+    /// What this side publishes of a connection, and what the peer does.
+    #[inline(always)]
+    pub(crate) fn lines(&self, conn: &Conn) -> Option<(&Line, &Line)> {
+        let header = self.header(conn.slot.load(Ordering::Relaxed) as usize)?;
+        if self.client {
+            Some((&header.client, &header.server))
+        } else {
+            Some((&header.server, &header.client))
+        }
     }
 
     /// Address and size of the ring that this side fills (`tx`) or drains, for a slot.
@@ -275,7 +287,7 @@ impl Group {
     /// Tells the peer that a connection has news.
     #[inline]
     pub(crate) fn announce(&self, conn: &Conn, device: &Device) {
-        let (Some((_, peer)), Some(slots)) = (conn.lines(), self.peer_slots()) else { return };
+        let (Some((_, peer)), Some(slots)) = (self.lines(conn), self.peer_slots()) else { return };
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
         doorbell::announce(slot, peer, slots, |slot| self.ring_bell(slot, device));
     }
@@ -283,7 +295,7 @@ impl Group {
     /// Tells sleepers of this side what the peer will not: there is room again.
     #[cold]
     pub(crate) fn announce_own(&self, conn: &Conn, device: &Device) {
-        let (Some((own, _)), Some(slots)) = (conn.lines(), self.own_slots()) else { return };
+        let (Some((own, _)), Some(slots)) = (self.lines(conn), self.own_slots()) else { return };
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
         doorbell::announce_own(slot, own, slots, |slot| self.ring_own(slot, device));
     }

@@ -22,14 +22,14 @@ impl<'a> Loopback<'a> {
     /// `None`: the connection has no slot.
     #[inline(always)]
     pub(crate) fn new(conn: &'a Conn, device: &'a Device, group: &'a Group) -> Option<Self> {
-        let (own, peer) = conn.lines()?;
+        let (own, peer) = group.lines(conn)?;
         Some(Self { conn, device, group, own, peer })
     }
 
-    /// The ring at an address that the state of a direction holds.
+    /// The ring that this end fills (`tx`) or drains.
     #[inline(always)]
-    fn ring(self, base: usize, tx: bool) -> RingMem {
-        let size = self.group.ring(self.conn.slot.load(Ordering::Relaxed) as usize, tx).1;
+    fn ring(self, tx: bool) -> RingMem {
+        let (base, size) = self.group.ring(self.conn.slot.load(Ordering::Relaxed) as usize, tx);
         // SAFETY: requires a mapped range that nobody has references to: the ring of a slot of a
         // group that stays mapped while it has connections, touched by copies only.
         unsafe { RingMem::new(base as *mut u8, size) }
@@ -57,7 +57,7 @@ impl<'a> Link for Loopback<'a> {
     where
         Self: 't,
     {
-        let ring = self.ring(tx.ring, true);
+        let ring = self.ring(true);
         LoopbackTx {
             producer: Producer::new(self.own, self.peer, &mut tx.half, ring),
             link: self,
@@ -69,7 +69,7 @@ impl<'a> Link for Loopback<'a> {
     where
         Self: 't,
     {
-        let ring = self.ring(rx.ring, false);
+        let ring = self.ring(false);
         LoopbackRx { consumer: Consumer::new(self.own, self.peer, &mut rx.half, ring), link: self }
     }
     #[inline(always)]
