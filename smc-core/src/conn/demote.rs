@@ -12,7 +12,7 @@ use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::output;
 use crate::sys::raw;
-use crate::transport::{Link, Receiver, Sender};
+use crate::transport::{Link, Peer, Receiver, Sender};
 
 /// Bytes that go back to TCP at a time.
 const CHUNK: usize = 16 << 10;
@@ -125,12 +125,18 @@ impl Ctx<'_> {
         conn.tx_mode.store(MODE_TCP, Ordering::Release);
     }
 
-    /// Honours it if the peer has said so.
+    /// Honours it if the peer has said so: before anything is put into the ring, and after. What is
+    /// put while the peer leaves is seen by one of the two.
     #[inline(always)]
     pub(crate) fn see_leave(&self) {
-        let left = self.link().is_some_and(|link| link.peer().left);
-        if left && self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+        if self.link().is_some_and(|link| self.must_leave(link.peer())) {
             self.honour_leave();
         }
+    }
+
+    /// Whether it has said so and that is not honoured yet.
+    #[inline(always)]
+    pub(crate) fn must_leave(&self, peer: Peer) -> bool {
+        peer.left && self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING
     }
 }

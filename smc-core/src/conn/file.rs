@@ -98,6 +98,7 @@ pub(crate) fn sendfile(
 /// Reads as much of the file as fits into the ring.
 fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     let conn = ctx.conn;
+    ctx.see_leave();
     let mut tx = conn.lock_tx();
     let Some(link) = ctx.link() else { return Step::Kernel };
     if link.peer().closed {
@@ -111,7 +112,10 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     let segment = ctx.process.config.autosplit_size as usize;
     let read =
         |piece: Piece, skip: usize| raw::pread(input, piece.ptr, piece.len, at + skip as u64);
-    match load(&mut link.sender(&mut tx), want.min(segment), read) {
+    let loaded = load(&mut link.sender(&mut tx), want.min(segment), read);
+    drop(tx);
+    ctx.see_leave();
+    match loaded {
         Ok(step) => {
             if let Step::Moved(moved) = step {
                 bump(&conn.tx_ring_bytes, moved as u64);
@@ -122,7 +126,6 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
             step
         }
         Err(_) => {
-            drop(tx);
             ctx.fault(Reason::PROTOCOL);
             Step::Kernel
         }

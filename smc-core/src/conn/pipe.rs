@@ -88,6 +88,7 @@ enum Fill {
 /// Reads what the pipe holds and the ring has room for.
 fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
     let conn = ctx.conn;
+    ctx.see_leave();
     let mut tx = conn.lock_tx();
     if conn.tx_mode.load(Ordering::Acquire) != MODE_RING
         || conn.has(flag::TX_SHUT | flag::PEER_GONE)
@@ -107,6 +108,8 @@ fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
         Ok(0) => Fill::Moved(0),
         Ok(n) => {
             sender.filled(n);
+            drop(tx);
+            ctx.see_leave();
             bump(&conn.tx_ring_bytes, n as u64);
             if let Some(page) = ctx.process.page() {
                 page.smc_tx.add(n as u64);

@@ -178,7 +178,11 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
         let known = link.map_or(0, |link| link.receiver(&mut ctx.conn.lock_rx()).pos());
         let skip = if flags & libc::MSG_PEEK != 0 { call.done as u64 } else { 0 };
         let came = || {
-            link.is_none_or(|link| link.filled() != known.wrapping_add(skip) || link.peer().closed)
+            link.is_none_or(|link| {
+                let peer = link.peer();
+                // Also if the peer has left the ring: what it has not read is to be sent again.
+                link.filled() != known.wrapping_add(skip) || peer.closed || ctx.must_leave(peer)
+            })
         };
         let ring = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING;
         if ring && call.flags & libc::MSG_PEEK == 0 && SPIN.run(ctx.process, came) {

@@ -212,12 +212,14 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
     // Before the copy: what the consumer frees meanwhile is seen as progress.
     let drained = link.drained();
     let segment = ctx.process.config.autosplit_size as usize;
-    match fill(&mut link.sender(&mut tx), bufs, total, segment, place) {
+    let filled = fill(&mut link.sender(&mut tx), bufs, total, segment, place);
+    drop(tx);
+    ctx.see_leave();
+    match filled {
         Fill::All => Step::Done,
         Fill::Part => Step::Full(drained),
         Fill::Failed(errno) => Step::Failed(errno),
         Fill::Violation => {
-            drop(tx);
             ctx.fault(Reason::PROTOCOL);
             Step::Kernel
         }
@@ -298,7 +300,10 @@ impl Ctx<'_> {
                 return true;
             }
         }
-        self.link().is_none_or(|link| link.sender(&mut tx).block().unwrap_or(true))
+        self.link().is_none_or(|link| {
+            // A peer that reads the ring no more makes no room there.
+            link.sender(&mut tx).block().unwrap_or(true) || link.peer().left
+        })
     }
 }
 

@@ -339,6 +339,8 @@ impl State {
         while let Some(this) = next {
             let Some(reg) = self.reg(this) else { break };
             next = reg.next;
+            // Whatever the program asks to be told of.
+            Ctx { process, index, conn, fd: reg.fd }.see_leave();
             if reg.conn != index || reg.fired || reg.parked {
                 continue;
             }
