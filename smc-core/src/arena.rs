@@ -7,6 +7,7 @@
 //! This file and the ring halves' users rely on one rule: what is in an `UnsafeCell` here is only
 //! touched under the lock beside it.
 mod conn;
+mod handover;
 mod image;
 mod proc;
 
@@ -14,6 +15,7 @@ pub use conn::{
     flag, phase, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
     MODE_RING, MODE_TCP, NO_GROUP,
 };
+pub use handover::{GroupRow, Handover, Heir, Manifest, Packed};
 pub use image::{ConnImage, Image, Moved, ProcessImage};
 pub use proc::{bump, Counters, ProcPage, REASONS};
 
@@ -28,7 +30,7 @@ pub const NAME: &core::ffi::CStr = c"smc-stats";
 /// "SMCARENA"
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SMCARENA");
 /// Version of this layout, for the tools.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Processes of a fork family that have a page of their own.
 pub const PROCS: usize = 512;
 /// Connections of a fork family.
@@ -55,6 +57,8 @@ pub struct Head {
     pub hint: AtomicU32,
     /// Records from this one on have never been used.
     pub high: AtomicU32,
+    /// The user of the process that made it.
+    pub user: AtomicU32,
 }
 
 /// The arena, mapped.
@@ -75,6 +79,7 @@ impl Arena {
                 let arena = Self { map, fd };
                 if let Some(head) = arena.head() {
                     head.version.store(VERSION, Ordering::Relaxed);
+                    head.user.store(raw::getuid(), Ordering::Relaxed);
                     // Release: whoever sees it sees the version.
                     head.magic.store(MAGIC, Ordering::Release);
                 }
@@ -85,6 +90,18 @@ impl Arena {
                 Err(errno)
             }
         }
+    }
+
+    /// Maps the one of the image before this one, whose descriptor it has left.
+    pub fn inherit(fd: c_int) -> Option<Self> {
+        if raw::file_size(fd) != Ok(LEN as u64) {
+            return None;
+        }
+        let arena = Self { map: Mapping::of(fd, LEN).ok()?, fd };
+        let head = arena.head()?;
+        // Acquire: pairs with the Release in `create`.
+        let whole = head.magic.load(Ordering::Acquire) == MAGIC;
+        (whole && head.version.load(Ordering::Relaxed) == VERSION).then_some(arena)
     }
 
     /// The head.
@@ -155,11 +172,13 @@ impl Arena {
         }
     }
 
-    /// Takes a page for this process: a free one, or a dead process's.
+    /// Takes a page for this process: that of its image before an `exec`, a free one, or a dead
+    /// process's.
     pub fn enter_process(&self, pid: u32) -> Option<usize> {
         let pages = || (0..PROCS).filter_map(|n| self.proc_page(n).map(|page| (n, page)));
-        let free = pages().find(|(_, page)| page.claim(0, pid));
-        let found = free.or_else(|| {
+        let own = pages().find(|(_, page)| page.pid() == pid && page.claim(pid, pid));
+        let free = || pages().find(|(_, page)| page.claim(0, pid));
+        let found = own.or_else(free).or_else(|| {
             pages().find(|(_, page)| {
                 let owner = page.pid();
                 owner != 0 && !raw::exists(owner & !UNBORN) && page.claim(owner, pid)

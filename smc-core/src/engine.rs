@@ -8,11 +8,14 @@
 //!
 //! What a child in its parent's memory (`vfork`) does to its descriptors must not touch our state:
 //! the hooks see to it that nothing that makes or ends a descriptor is called in one.
+mod handover;
+mod heritage;
 mod io;
 mod life;
 mod mux;
 mod processes;
 
+pub use handover::*;
 pub use io::*;
 pub use life::*;
 pub use mux::*;
@@ -26,6 +29,7 @@ use crate::fdtable;
 use crate::process;
 use crate::sys::clock;
 use crate::sys::real::RealCalls;
+use heritage::Heritage;
 use libc::{c_int, timespec, timeval};
 
 /// How long a readiness call may wait, in the form in which the program said it.
@@ -39,10 +43,14 @@ pub enum Timeout {
     Val(*mut timeval),
 }
 
-/// Starts the engine; called once, by the constructor of the preload library.
-pub fn start(real: RealCalls, config: &Config) {
+/// Starts the engine; called once, by the constructor of the preload library. `build` tells the
+/// library's file apart from others.
+pub fn start(real: RealCalls, config: &Config, build: [u64; 4]) {
     clock::start();
-    if process::start(real, config) {
+    let mut heritage = Heritage::find(build);
+    let (arena, born) = (heritage.arena(), heritage.page());
+    if process::start(real, config, build, arena, born) {
+        heritage.take();
         life::adopt_inherited();
     }
 }

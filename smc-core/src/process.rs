@@ -19,6 +19,8 @@ static PROCESS: OnceBox<Process> = OnceBox::new();
 pub(crate) struct Process {
     pub(crate) real: RealCalls,
     pub(crate) config: Config,
+    /// The file of the library, as the preload library tells it apart from others.
+    pub(crate) build: [u64; 4],
     pub(crate) device: Device,
     pub(crate) epolls: Epolls,
     /// The socket for questions to sock_diag, or -1.
@@ -35,13 +37,21 @@ pub(crate) fn get() -> Option<&'static Process> {
     PROCESS.get()
 }
 
-/// Starts the engine; false: it stays off.
-pub(crate) fn start(real: RealCalls, config: &Config) -> bool {
-    let Ok(arena) = Arena::create(fdtable::raise) else { return false };
-    let Some(device) = Device::new(arena) else { return false };
+/// Starts the engine; false: it stays off. `arena`, `born`: what the image before this one has left.
+pub(crate) fn start(
+    real: RealCalls,
+    config: &Config,
+    build: [u64; 4],
+    arena: Option<Arena>,
+    born: Option<u32>,
+) -> bool {
+    let made = arena.map_or_else(|| Arena::create(fdtable::raise), Ok);
+    let Ok(arena) = made else { return false };
+    let Some(device) = Device::new(arena, born) else { return false };
     let process = Process {
         real,
         config: config.clone(),
+        build,
         device,
         epolls: Epolls::new(),
         netlink: Lock::new(-1),

@@ -1,6 +1,6 @@
 //! The constructor: from an inert library to a running engine.
 use crate::environment::Environment;
-use crate::{dispatch, process, symbols};
+use crate::{dispatch, process, symbols, target};
 use libc::{c_char, c_int};
 use smc_core::config::Config;
 use smc_core::engine;
@@ -68,8 +68,6 @@ unsafe extern "C" fn construct(
 unsafe fn start(envp: *const *const c_char) {
     std::panic::set_hook(Box::new(|_| {}));
     symbols::resolve();
-    #[cfg(target_arch = "x86_64")]
-    crate::variadic::resolve();
     std::panic::set_hook(Box::new(die));
     // SAFETY: a plain query.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
@@ -87,7 +85,8 @@ unsafe fn start(envp: *const *const c_char) {
     log::install(config.log_level());
     NO_IO_URING.store(u8::from(!config.io_uring), Ordering::Relaxed);
     process::entered();
-    engine::start(symbols::real_calls(), &config);
+    target::find_build(construct as *const ());
+    engine::start(symbols::real_calls(), &config, target::build());
     smc_core::sys::signals::install(symbols::real::sigaction);
     // SAFETY: the handlers live as long as the process; the library is never unloaded.
     unsafe {

@@ -17,8 +17,8 @@
 //!
 //! - `vfork`: a Rust frame around it would be used by parent and child alike. Instead hooks that
 //!   change what we know of a descriptor compare the process id (`process`).
-//! - `posix_spawn`, `system`, `popen`'s child: they run in libc without a symbol that could be
-//!   hooked, and change only the new process.
+//! - The child of `posix_spawn`, `system`, `popen`: it runs in libc without a symbol that could be
+//!   hooked. What it inherits is settled before the call.
 //! - `fork`, `daemon`'s inner fork, `forkpty`: `pthread_atfork` covers them.
 //! - `bind`, `getsockname`, `getpeername`, `tee`, `copy_file_range`, `pread` and the like: the
 //!   kernel's TCP socket stays the program's descriptor, so they are right as they are.
@@ -30,5 +30,6 @@ mod init;
 mod process;
 mod stream;
 mod symbols;
+mod target;
 #[cfg(target_arch = "x86_64")]
 mod variadic;

@@ -1,8 +1,9 @@
 //! Which process this is, and the moments at which it changes.
 use crate::cold::sys;
+use crate::dispatch::{errno, set_errno};
 use crate::init;
 use libc::c_int;
-use smc_core::engine;
+use smc_core::engine::{self, Plan, Target};
 use smc_core::sync::{AtomicI32, AtomicPtr, AtomicU8, Ordering};
 
 /// The process that our memory belongs to, in a page that the kernel wipes in the child of a `fork`
@@ -113,16 +114,40 @@ pub(crate) extern "C" fn exiting() {
     }
 }
 
-/// This image is about to be replaced by another one.
-pub(crate) extern "C" fn replacing() {
-    if init::on() && !borrowed_memory() {
-        engine::before_exec();
+/// This image is about to be replaced by what `target` tells; a child in its parent's memory alone
+/// if it is one.
+pub(crate) fn replacing(target: impl FnOnce() -> Target) -> Plan {
+    if !init::on() {
+        return Plan::default();
     }
+    // The child of a fork takes its copy of the memory, if it has not yet.
+    borrowed_memory();
+    engine::before_exec(target)
 }
 
 /// It was not: the exec has failed.
-pub(crate) fn not_replaced() {
+pub(crate) fn not_replaced(plan: Plan) {
+    if init::on() {
+        let failure = errno();
+        engine::exec_failed(plan);
+        set_errno(failure);
+    }
+}
+
+/// A child is about to be started that will be what `target` tells.
+pub(crate) fn spawning(target: impl FnOnce() -> Target) -> Plan {
     if init::on() && !borrowed_memory() {
-        engine::exec_failed();
+        engine::before_spawn(target)
+    } else {
+        Plan::default()
+    }
+}
+
+/// It was started, or not.
+pub(crate) fn spawned(plan: Plan, started: bool) {
+    if init::on() {
+        let failure = errno();
+        engine::spawned(plan, started);
+        set_errno(failure);
     }
 }

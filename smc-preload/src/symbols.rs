@@ -235,6 +235,10 @@ symbols! {
     fn execvpe(file: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int = next;
     fn execveat(dir: c_int, path: *const c_char, argv: *const *const c_char, envp: *const *const c_char, flags: c_int) -> c_int = { sys!(SYS_execveat, dir, path, argv, envp, flags) };
     fn fexecve(fd: c_int, argv: *const *const c_char, envp: *const *const c_char) -> c_int = next;
+    fn posix_spawn(pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, argv: *const *const c_char, envp: *const *const c_char) -> c_int = next;
+    fn posix_spawnp(pid: *mut libc::pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, argv: *const *const c_char, envp: *const *const c_char) -> c_int = next;
+    fn posix_spawn_file_actions_adddup2(actions: *mut c_void, old: c_int, new: c_int) -> c_int = next;
+    fn system(command: *const c_char) -> c_int = next;
     fn io_uring_setup(entries: c_uint, params: *mut c_void) -> c_int = next;
     fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = next;
     fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut c_void) -> c_int = next;

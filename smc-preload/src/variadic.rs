@@ -3,72 +3,126 @@
 //! `fcntl`, `ioctl`, `open` and `syscall` need no trick: on x86-64 and aarch64 Linux their few
 //! words travel like fixed arguments. The `execl` family and `dprintf` take any number, so these
 //! are written in assembly, for x86-64 only; elsewhere they are not hooked.
-use crate::cold::find;
+use crate::hooks::process::{execv, execve, execvp};
 use crate::hooks::stdio::{__vdprintf_chk, vdprintf};
-use crate::process::replacing;
-use crate::symbols::Slot;
-use libc::c_void;
+use crate::target::Words;
+use libc::{c_char, c_int};
 use std::arch::naked_asm;
 
-/// An `execl…`: keeps the argument registers while the engine is told, then jumps to the real
-/// function, which finds the stack as the program left it.
+/// The words of a call: those that came in registers, and those on the stack behind them.
+#[derive(Clone, Copy)]
+struct Arguments {
+    registers: *const [Word; 6],
+    stack: *const Word,
+}
+
+type Word = *const c_char;
+
+/// A list up to this length is copied without an allocation.
+const SHORT: usize = 512;
+
+impl Arguments {
+    /// # Safety
+    /// The caller has passed a word there, or the null that ends its list.
+    unsafe fn word(self, nth: usize) -> Word {
+        // SAFETY: the caller's promise, and the order in which words are passed.
+        unsafe {
+            match (*self.registers).get(nth) {
+                Some(word) => *word,
+                None => *self.stack.add(nth - 6),
+            }
+        }
+    }
+
+    /// Passes the list that begins at word 1 on as an array, and the word behind its end.
+    ///
+    /// # Safety
+    /// There is such a list, with a null at the end.
+    unsafe fn with_list(self, call: impl FnOnce(Words, usize) -> c_int) -> c_int {
+        let mut len = 0;
+        // SAFETY: up to the null.
+        while !unsafe { self.word(1 + len) }.is_null() {
+            len += 1;
+        }
+        let mut short = [std::ptr::null(); SHORT];
+        let mut long;
+        let list = match short.get_mut(..=len) {
+            Some(list) => list,
+            None => {
+                long = vec![std::ptr::null(); len + 1];
+                &mut long[..]
+            }
+        };
+        for (nth, entry) in list.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *entry = unsafe { self.word(1 + nth) };
+        }
+        call(list.as_ptr(), len + 2)
+    }
+}
+
+unsafe extern "C-unwind" fn list_of_execl(
+    registers: *const [Word; 6],
+    stack: *const Word,
+) -> c_int {
+    let all = Arguments { registers, stack };
+    // SAFETY: the program's own call, of `execl`'s form.
+    unsafe { all.with_list(|list, _| execv(all.word(0), list)) }
+}
+
+unsafe extern "C-unwind" fn list_of_execlp(
+    registers: *const [Word; 6],
+    stack: *const Word,
+) -> c_int {
+    let all = Arguments { registers, stack };
+    // SAFETY: the program's own call, of `execlp`'s form.
+    unsafe { all.with_list(|list, _| execvp(all.word(0), list)) }
+}
+
+unsafe extern "C-unwind" fn list_of_execle(
+    registers: *const [Word; 6],
+    stack: *const Word,
+) -> c_int {
+    let all = Arguments { registers, stack };
+    // SAFETY: the program's own call, of `execle`'s form: the environment follows the list.
+    unsafe { all.with_list(|list, next| execve(all.word(0), list, all.word(next).cast())) }
+}
+
+/// An `execl…`: its words as an array in memory, and where the rest of them is.
 macro_rules! exec_list {
-    ($($name:ident)*) => {
-        /// Where the real functions are; null before [`resolve`].
-        #[allow(non_upper_case_globals)]
-        mod slot {
-            use super::Slot;
-            $(pub(super) static $name: Slot = Slot::new(std::ptr::null());)*
-        }
-
-        /// Tell the engine that this image ends, and give the address to jump to.
-        mod real {
-            use super::*;
-            $(pub(super) extern "C" fn $name() -> *mut c_void {
-                replacing();
-                let known = slot::$name.get();
-                if known.is_null() { find(concat!(stringify!($name), "\0")) } else { known }
-            })*
-        }
-
-        /// Finds the real functions, which every libc has.
-        pub(crate) fn resolve() {
-            $(slot::$name.set(find(concat!(stringify!($name), "\0")));)*
-        }
-
-        $(
+    ($($name:ident = $with_list:ident;)*) => {$(
         #[unsafe(naked)]
         #[no_mangle]
         pub(crate) unsafe extern "C-unwind" fn $name() {
             naked_asm!(
                 ".cfi_startproc",
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
                 "push r9",
-                "push rax",
-                ".cfi_adjust_cfa_offset 56",
-                "call {real}",
-                "mov r11, rax",
-                "pop rax",
-                "pop r9",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
+                "push r8",
+                "push rcx",
+                "push rdx",
+                "push rsi",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 48",
+                "mov rdi, rsp",
+                "lea rsi, [rsp + 56]",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "call {with_list}",
+                "add rsp, 56",
                 ".cfi_adjust_cfa_offset -56",
-                "jmp r11",
+                "ret",
                 ".cfi_endproc",
-                real = sym real::$name,
+                with_list = sym $with_list,
             )
         }
     )*};
 }
 
-exec_list! { execl execle execlp }
+exec_list! {
+    execl = list_of_execl;
+    execle = list_of_execle;
+    execlp = list_of_execlp;
+}
 
 /// A `…printf` as its `v…` form: builds the `va_list` of the System V ABI on the stack. `$named`
 /// is the number of bytes that the named arguments take in the register save area, `$list` the

@@ -140,7 +140,7 @@ pub struct Conn {
     pub full: AtomicU32,
     /// SO_RCVLOWAT.
     pub low_water: AtomicU32,
-    /// The kernel's name of the socket, once it has a slot; else 0.
+    /// The kernel's name of the socket.
     pub cookie: AtomicU64,
     /// Number of the socket's inode, once the socket was there while its process forked: then the
     /// descriptor alone does not tell which process holds it. Until then 0.
@@ -277,6 +277,20 @@ impl Conn {
         drop(tx);
         let mut rx = self.lock_rx();
         *rx = Rx { switch: RxSwitch::Tcp, half: RxHalf::at(0), looked: 0, error: 0 };
+    }
+
+    /// Takes all locks and keeps them, so that no other thread is in the middle of anything.
+    pub fn hold(&self) {
+        core::mem::forget(self.lock_setup());
+        core::mem::forget(self.lock_tx());
+        core::mem::forget(self.lock_rx());
+    }
+
+    /// Ends [`Self::hold`] of a thread, which need not exist any more.
+    pub fn let_go(&self, holder: u32) {
+        for lock in [&self.rx_lock, &self.tx_lock, &self.setup_lock] {
+            lock.release(holder);
+        }
     }
 
     /// Gives the record back.

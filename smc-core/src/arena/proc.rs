@@ -77,6 +77,11 @@ impl ProcPage {
         true
     }
 
+    /// Gives the page back, if it still is this process's.
+    pub fn leave(&self, pid: u32) {
+        let _ = self.pid.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Counts a connection that stays on TCP.
     pub fn count_fallback(&self, reason: Reason) {
         self.tcp.fetch_add(1, Ordering::Relaxed);

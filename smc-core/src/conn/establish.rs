@@ -9,7 +9,6 @@ use super::Ctx;
 use crate::arena::{flag, phase, Setup};
 use crate::reason::Reason;
 use crate::sync::Ordering;
-use crate::sys::tcp;
 
 impl Ctx<'_> {
     /// Moves the handshake, under its lock.
@@ -55,7 +54,6 @@ impl Ctx<'_> {
     pub(super) fn join(&self, group_index: usize, slot: usize) {
         let Some(group) = self.process.device.groups.get(group_index) else { return };
         let conn = self.conn;
-        conn.cookie.store(tcp::cookie(self.fd).unwrap_or(0), Ordering::Relaxed);
         conn.slot.store(slot as u32, Ordering::Relaxed);
         // For the tools.
         conn.tx_size.store(group.ring(slot, true).1 as u32, Ordering::Relaxed);

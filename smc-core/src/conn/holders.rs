@@ -2,12 +2,22 @@
 //!
 //! A process that is killed counts itself out never; where that matters, the family is looked at.
 use super::Ctx;
-use crate::arena::CONNS;
+use crate::arena::{Conn, CONNS};
+use crate::fdtable;
 use crate::sync::{AtomicU64, Ordering};
+use libc::c_int;
 
 /// Connections from which this process has counted itself out although it still has a descriptor:
 /// it exits, or is replaced. Private memory, so a fork's child goes on with a copy.
 static GIVEN_UP: [AtomicU64; CONNS / 64] = [const { AtomicU64::new(0) }; CONNS / 64];
+
+/// A descriptor of this process for a connection; `None`: it holds none.
+pub(crate) fn descriptor(index: u32, conn: &Conn) -> Option<c_int> {
+    let is = |fd: c_int| fdtable::entry(fd).as_socket() == Some(index);
+    let known = conn.fd.load(Ordering::Relaxed).cast_signed();
+    let search = || fdtable::all().map(|(fd, _)| fd).find(|fd| is(*fd));
+    Some(known).filter(|fd| is(*fd)).or_else(search)
+}
 
 /// A record is new: nobody has given it up.
 pub(crate) fn is_new(conn: u32) {
@@ -20,6 +30,11 @@ impl Ctx<'_> {
     /// One process more will hold the connection: before a fork.
     pub(crate) fn one_more(&self) {
         self.conn.procs.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A child that was counted before it was there will not hold it; true: nobody does.
+    pub(crate) fn one_less(&self) -> bool {
+        self.conn.procs.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// This process holds it no more; true: nobody does.

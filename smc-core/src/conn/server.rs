@@ -1,6 +1,6 @@
 //! The accepting end: puts an ACCEPT in front of the first bytes if the client's socket bears the
 //! mark, and attaches the clients that ask.
-use super::Ctx;
+use super::{holders, Ctx};
 use crate::arena::Conn;
 use crate::config::Mode;
 use crate::errno::Errno;
@@ -164,7 +164,7 @@ fn look(process: &Process) {
     process.device.control.drain(&process.device, |token| {
         by_token(process, token)?.1.lock_setup().server.awaits(token)
     });
-    for group in process.device.groups.iter().filter(|group| !group.is_client()) {
+    for group in process.device.groups.iter().filter(|group| !group.is_client() && !group.guest) {
         let Some(head) = group.head() else { continue };
         for (word, requests) in head.requests.iter().enumerate() {
             if requests.load(Ordering::Relaxed) == 0 {
@@ -209,7 +209,10 @@ fn answer(process: &Process, group_index: usize, slot: usize) -> bool {
         decline(Reason::BAD_TOKEN);
         return true;
     };
-    let fd = conn.fd.load(Ordering::Relaxed).cast_signed();
+    let Some(fd) = holders::descriptor(index, conn) else {
+        // Another process of the family holds it, and may have the group as well.
+        return false;
+    };
     let ctx = Ctx { process, index, conn, fd };
     let shared = ctx.is_shared();
     let attached = ctx.handshake(|setup| {

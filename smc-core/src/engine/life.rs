@@ -9,19 +9,31 @@ use crate::process::{self, Process};
 use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::thread::Critical;
-use crate::sys::{raw, tcp};
+use crate::sys::{inherit, raw, tcp};
 use libc::c_int;
 
-/// Descriptors below this number are looked at when the process starts.
+/// Descriptors below this number are looked at when the process starts and the kernel does not tell
+/// which there are.
 const INHERITED: c_int = 64;
 
 /// Sockets that came over an exec: inetd, LISTEN_FDS, a server upgraded in place.
 pub(super) fn adopt_inherited() {
     let Some(process) = process::get() else { return };
-    for fd in 0..INHERITED {
-        if tcp::is_tcp(fd) {
+    let look = |fd| {
+        if !fdtable::is_tracked(fd) && tcp::is_tcp(fd) {
             adopt(process, fd);
         }
+    };
+    if !inherit::each_open(look) {
+        (0..INHERITED).for_each(look);
+    }
+}
+
+/// Takes a descriptor in of a connection whose record the image before this one has left.
+pub(super) fn go_on_with(process: &Process, fd: c_int, index: u32) {
+    forget(process, fd);
+    if fdtable::set(fd, Entry::socket(index)) {
+        numbers::one_more(index);
     }
 }
 
@@ -51,6 +63,7 @@ fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
     forget(process, fd);
     let (index, conn) = process.device.arena.allocate(process.device.pid())?;
     conn.fd.store(fd.unsigned_abs(), Ordering::Relaxed);
+    conn.cookie.store(tcp::cookie(fd).unwrap_or(0), Ordering::Relaxed);
     numbers::is_new(index);
     holders::is_new(index);
     fdtable::set(fd, Entry::socket(index));
@@ -209,11 +222,12 @@ pub fn close(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
 const RANGE_FLAGS: u32 = libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE;
 
 /// `close_range` and `closefrom`: everything in the range but our own descriptors. `real` closes
-/// (or marks close-on-exec) one range.
+/// (or marks close-on-exec) one range. `borrowed`: in a child in its parent's memory.
 pub fn close_range(
     first: u32,
     last: u32,
     flags: c_int,
+    borrowed: bool,
     real: impl Fn(u32, u32) -> isize,
 ) -> Ret {
     let Some(process) = process::get() else { return Ok(real(first, last)) };
@@ -221,7 +235,7 @@ pub fn close_range(
         // Refused.
         return Ok(real(first, last));
     }
-    let ends = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
+    let ends = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 && !borrowed;
     let mut from = first;
     for (fd, entry) in fdtable::all() {
         let number = fd.unsigned_abs();

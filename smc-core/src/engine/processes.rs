@@ -1,4 +1,5 @@
 //! Forks and ends of processes.
+use crate::arena::CONNS;
 use crate::conn::{numbers, Ctx};
 use crate::fdtable;
 use crate::process::{self, Process};
@@ -27,15 +28,46 @@ pub fn fork_prepare() {
     });
 }
 
-/// Every connection of this process once.
-fn for_each_conn(process: &Process, mut with: impl FnMut(Ctx<'_>)) {
+/// Every descriptor of this process that is a connection.
+pub(super) fn each_descriptor<'p>(process: &'p Process, mut with: impl FnMut(Ctx<'p>)) {
     for (fd, entry) in fdtable::all() {
         let Some(index) = entry.as_socket() else { continue };
         let Some(conn) = process.device.arena.conn(index) else { continue };
-        // Of several numbers the one that the record names.
-        if conn.fd.load(Ordering::Relaxed) == fd.unsigned_abs() {
-            with(Ctx { process, index, conn, fd });
+        with(Ctx { process, index, conn, fd });
+    }
+}
+
+/// Every connection of this process once.
+pub(super) fn for_each_conn<'p>(process: &'p Process, mut with: impl FnMut(Ctx<'p>)) {
+    let mut seen = ConnSet::new();
+    each_descriptor(process, |ctx| {
+        if seen.add(ctx.index) {
+            with(ctx);
         }
+    });
+}
+
+/// A set of connections, without an allocation.
+pub(super) struct ConnSet([u64; CONNS / 64]);
+
+impl ConnSet {
+    /// An empty one.
+    pub(super) const fn new() -> Self {
+        Self([0; CONNS / 64])
+    }
+
+    /// Adds a connection; false: it was there.
+    pub(super) fn add(&mut self, index: u32) -> bool {
+        let bit = 1 << (index % 64);
+        let Some(word) = self.0.get_mut(index as usize / 64) else { return false };
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    /// Whether it is in the set.
+    pub(super) fn has(&self, index: u32) -> bool {
+        self.0.get(index as usize / 64).is_some_and(|word| word >> (index % 64) & 1 != 0)
     }
 }
 
@@ -76,33 +108,6 @@ pub fn process_exit() {
     });
     crate::summary::append(process);
 }
-/// Before an `exec…` that replaces this image: what the next one inherits goes back to TCP, with
-/// every byte where it belongs.
-pub fn before_exec() {
-    let Some(process) = process::get() else { return };
-    let _critical = Critical::enter();
-    for (fd, entry) in fdtable::all() {
-        let Some(index) = entry.as_socket() else { continue };
-        let Some(conn) = process.device.arena.conn(index) else { continue };
-        let inherited = raw::fcntl(fd, libc::F_GETFD, 0)
-            .is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize == 0);
-        if inherited {
-            Ctx { process, index, conn, fd }.leave(Reason::EXEC);
-        } else if conn.fd.load(Ordering::Relaxed) == fd.unsigned_abs() {
-            // It is closed by the exec.
-            Ctx { process, index, conn, fd }.gives_up();
-        }
-    }
-}
-
-/// The exec has failed: the program goes on.
-pub fn exec_failed() {
-    if let Some(process) = process::get() {
-        let _critical = Critical::enter();
-        for_each_conn(process, |ctx| ctx.keeps());
-    }
-}
-
 /// Before a descriptor goes to another process (SCM_RIGHTS).
 fn passing(fd: c_int) {
     let Some(process) = process::get() else { return };

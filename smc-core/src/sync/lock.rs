@@ -29,6 +29,12 @@ impl RawLock {
         self.0.store(0, Ordering::Release);
     }
 
+    /// Frees the lock if this thread id holds it: what [`LockGuard`] does, for a lock that was kept.
+    pub fn release(&self, holder: u32) {
+        // Release: pairs with the Acquire of try_lock.
+        let _ = self.0.compare_exchange(holder, 0, Ordering::Release, Ordering::Relaxed);
+    }
+
     /// Takes the lock if it is free.
     #[inline(always)]
     pub fn try_lock(&self, me: u32) -> Option<LockGuard<'_>> {

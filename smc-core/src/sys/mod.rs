@@ -9,11 +9,15 @@ pub mod copy;
 #[cfg(not(loom))]
 pub mod diag;
 #[cfg(not(loom))]
+pub mod inherit;
+#[cfg(not(loom))]
 pub mod iov;
 #[cfg(not(loom))]
 pub mod lock;
 #[cfg(not(loom))]
 pub mod mem;
+#[cfg(not(loom))]
+pub mod program;
 #[cfg(not(loom))]
 pub mod raw;
 #[cfg(not(loom))]

@@ -74,6 +74,20 @@ pub fn getuid() -> u32 {
     sys!(Sysno::getuid).map_or(u32::MAX, |uid| uid as u32)
 }
 
+/// `getppid`.
+pub fn getppid() -> u32 {
+    sys!(Sysno::getppid).map_or(0, |pid| pid as u32)
+}
+
+/// Real and effective ids, of user and group.
+pub fn user_ids() -> [[u32; 2]; 2] {
+    let id = |got: SysResult| got.map_or(u32::MAX, |id| id as u32);
+    [
+        [id(sys!(Sysno::getuid)), id(sys!(Sysno::getgid))],
+        [id(sys!(Sysno::geteuid)), id(sys!(Sysno::getegid))],
+    ]
+}
+
 /// Whether a thread or process of this id exists.
 pub fn exists(id: u32) -> bool {
     // kill(2) with signal 0 takes thread ids as well.
@@ -132,12 +146,31 @@ pub fn inode(fd: c_int) -> u64 {
     sys!(Sysno::fstat, fd_arg(fd), &raw mut stat as usize).map_or(0, |_| stat.st_ino)
 }
 
-/// Whether the descriptor is a pipe.
-pub fn is_pipe(fd: c_int) -> bool {
+/// Kind and permissions of an open file.
+pub fn file_mode(fd: c_int) -> Option<u32> {
     // SAFETY: as in `file_size`.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
-    sys!(Sysno::fstat, fd_arg(fd), &raw mut stat as usize).is_ok()
-        && stat.st_mode & libc::S_IFMT == libc::S_IFIFO
+    sys!(Sysno::fstat, fd_arg(fd), &raw mut stat as usize).ok().map(|_| stat.st_mode)
+}
+
+/// Whether the descriptor is a pipe.
+pub fn is_pipe(fd: c_int) -> bool {
+    file_mode(fd).is_some_and(|mode| mode & libc::S_IFMT == libc::S_IFIFO)
+}
+
+/// What tells a file apart from all others, and from what it was before it was written again:
+/// device, inode, size, time of the last change. Zeros where there is none.
+pub fn identity(path: &core::ffi::CStr) -> [u64; 4] {
+    // SAFETY: as in `file_size`.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    match sys!(Sysno::stat, path.as_ptr() as usize, &raw mut stat as usize) {
+        Ok(_) => {
+            let changed =
+                stat.st_ctime.wrapping_mul(1_000_000_000).wrapping_add(stat.st_ctime_nsec);
+            [stat.st_dev, stat.st_ino, stat.st_size as u64, changed as u64]
+        }
+        Err(_) => [0; 4],
+    }
 }
 
 /// `eventfd`, nonblocking, close-on-exec.
@@ -349,6 +382,50 @@ pub fn open_read(path: &core::ffi::CStr) -> Result<c_int, Errno> {
         .map(to_fd)
 }
 
+/// Opens a directory, close-on-exec.
+pub fn open_dir(path: &core::ffi::CStr) -> Result<c_int, Errno> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    sys!(Sysno::openat, libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, 0_usize)
+        .map(to_fd)
+}
+
+/// `getdents64`: the next entries of a directory.
+pub fn list_dir(fd: c_int, entries: &mut [u8]) -> SysResult {
+    sys!(Sysno::getdents64, fd_arg(fd), entries.as_mut_ptr() as usize, entries.len())
+}
+
+/// Whether the calling process has one thread alone.
+pub fn is_single_threaded() -> bool {
+    // SAFETY: as in `file_size`.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    let path = c"/proc/self/task";
+    // A directory has a link for itself, one in its parent, and one for each that it holds.
+    sys!(Sysno::stat, path.as_ptr() as usize, &raw mut stat as usize).is_ok() && stat.st_nlink == 3
+}
+
+/// The signals that this thread blocks.
+pub fn signal_mask() -> u64 {
+    let mut mask = 0_u64;
+    let how = libc::SIG_BLOCK as usize;
+    let _ = sys!(Sysno::rt_sigprocmask, how, 0_usize, &raw mut mask as usize, 8_usize);
+    mask
+}
+
+/// Sets the signals that this thread blocks.
+pub fn set_signal_mask(mask: u64) {
+    let how = libc::SIG_SETMASK as usize;
+    let _ = sys!(Sysno::rt_sigprocmask, how, &raw const mask as usize, 0_usize, 8_usize);
+}
+
+/// Two connected Unix sockets that keep messages apart, nonblocking, close-on-exec.
+pub fn socket_pair() -> Result<[c_int; 2], Errno> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let mut fds: [c_int; 2] = [-1; 2];
+    let (domain, out) = (libc::AF_UNIX as usize, fds.as_mut_ptr() as usize);
+    sys!(Sysno::socketpair, domain, kind as usize, 0_usize, out)?;
+    Ok(fds)
+}
+
 /// `write` of a whole buffer of ours.
 pub fn write(fd: c_int, bytes: &[u8]) -> SysResult {
     sys!(Sysno::write, fd_arg(fd), bytes.as_ptr() as usize, bytes.len())
@@ -384,6 +461,14 @@ pub fn descriptor_limit() -> usize {
     let resource = libc::RLIMIT_NOFILE as usize;
     let got = sys!(Sysno::prlimit64, 0_usize, resource, 0_usize, limit.as_mut_ptr() as usize);
     got.map_or(1024, |_| usize::try_from(limit[0]).unwrap_or(usize::MAX))
+}
+
+/// Whether the address space of the process is limited.
+pub fn has_memory_limit() -> bool {
+    let mut limit = [0_u64; 2];
+    let resource = libc::RLIMIT_AS as usize;
+    let got = sys!(Sysno::prlimit64, 0_usize, resource, 0_usize, limit.as_mut_ptr() as usize);
+    got.is_err() || limit[0] != libc::RLIM_INFINITY
 }
 
 /// RWF_NOWAIT of `preadv2`.

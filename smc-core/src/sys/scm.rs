@@ -1,4 +1,4 @@
-//! Descriptors sent over a Unix socket (SCM_RIGHTS), one at most with each message.
+//! Descriptors sent over a Unix socket (SCM_RIGHTS): one at most with each message, or many.
 use super::raw;
 use crate::errno::Errno;
 use libc::{c_int, cmsghdr, iovec, msghdr};
@@ -68,6 +68,51 @@ pub fn recv(socket: c_int, bytes: &mut [u8]) -> Result<(usize, Option<c_int>), E
         return Err(Errno::MSGSIZE);
     }
     Ok((got, fd))
+}
+
+/// Descriptors that go with one message, at most (`SCM_MAX_FD`).
+pub const MANY: usize = 253;
+
+/// Room for one control message with as many descriptors as there may be.
+#[repr(C, align(8))]
+struct Rights {
+    length: usize,
+    kind: [c_int; 2],
+    fds: [c_int; MANY + 1],
+}
+
+fn message_of_rights(byte: &mut iovec, rights: &mut Rights, count: usize) -> msghdr {
+    // SAFETY: requires an all-zero bit pattern to be a valid `msghdr`: integers and null pointers.
+    let mut header: msghdr = unsafe { core::mem::zeroed() };
+    header.msg_iov = byte;
+    header.msg_iovlen = 1;
+    header.msg_control = (rights as *mut Rights).cast();
+    header.msg_controllen = HEADER + 4 * count;
+    header
+}
+
+/// Sends a message that is nothing but descriptors, [`MANY`] at most.
+pub fn send_rights(socket: c_int, fds: &[c_int]) -> Result<(), Errno> {
+    let count = fds.len().min(MANY);
+    let kind = [libc::SOL_SOCKET, libc::SCM_RIGHTS];
+    let mut rights = Rights { length: HEADER + 4 * count, kind, fds: [-1; MANY + 1] };
+    rights.fds[..count].copy_from_slice(&fds[..count]);
+    let mut byte = iovec { iov_base: c"x".as_ptr().cast_mut().cast(), iov_len: 1 };
+    raw::sendmsg(socket, &message_of_rights(&mut byte, &mut rights, count), 0).map(|_| ())
+}
+
+/// Copies of the descriptors of such a message, which stays where it is, and how many there are.
+pub fn peek_rights(socket: c_int) -> Result<([c_int; MANY], usize), Errno> {
+    let mut rights = Rights { length: 0, kind: [0; 2], fds: [-1; MANY + 1] };
+    let mut room = [0_u8; 1];
+    let mut byte = iovec { iov_base: room.as_mut_ptr().cast(), iov_len: 1 };
+    let mut header = message_of_rights(&mut byte, &mut rights, MANY);
+    raw::recvmsg(socket, &mut header, libc::MSG_PEEK)?;
+    let count = header.msg_controllen.saturating_sub(HEADER) / 4;
+    let mut fds = [-1; MANY];
+    let count = count.min(rights.length.saturating_sub(HEADER) / 4).min(MANY);
+    fds[..count].copy_from_slice(&rights.fds[..count]);
+    Ok((fds, count))
 }
 
 /// The address of an abstract Unix socket: `sun_family`, a NUL, the name.

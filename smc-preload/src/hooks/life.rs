@@ -1,7 +1,7 @@
 //! Copying and ending descriptors.
 //!
 //! A child that runs in its parent's memory (`vfork`) has descriptors of its own: what it does to
-//! them goes straight to the kernel.
+//! them goes straight to the kernel. Those of the engine it keeps, as they are not the program's.
 use crate::dispatch::{born, hook, ret, tracked};
 use crate::init;
 use crate::process::borrowed_memory;
@@ -9,21 +9,27 @@ use crate::symbols::real;
 use libc::{c_int, c_uint};
 use smc_core::engine;
 
+/// Whether what becomes of the descriptor is the engine's business.
+#[cold]
+fn concerns(fd: c_int) -> bool {
+    !borrowed_memory() || engine::kind(fd) == engine::Kind::Internal
+}
+
 hook! {
     fn shutdown(fd: c_int, how: c_int) -> c_int,
     if tracked(fd) => |real| ret(engine::shutdown(fd, how, real));
 
     fn close(fd: c_int) -> c_int,
-    if tracked(fd) && !borrowed_memory() => |real| ret(engine::close(fd, real));
+    if tracked(fd) && concerns(fd) => |real| ret(engine::close(fd, real));
 
     fn dup2(old: c_int, new: c_int) -> c_int,
-    if (tracked(old) || tracked(new)) && !borrowed_memory() => |real| ret(engine::dup_onto(old, new, 0, real));
+    if (tracked(old) || tracked(new)) && (concerns(old) || concerns(new)) => |real| ret(engine::dup_onto(old, new, 0, real));
 
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int,
-    if (tracked(old) || tracked(new)) && !borrowed_memory() => |real| ret(engine::dup_onto(old, new, flags, real));
+    if (tracked(old) || tracked(new)) && (concerns(old) || concerns(new)) => |real| ret(engine::dup_onto(old, new, flags, real));
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int,
-    if init::on() && !borrowed_memory() => |_real| ret(engine::close_range(first, last, flags, |first, last| {
+    if init::on() => |_real| ret(engine::close_range(first, last, flags, borrowed_memory(), |first, last| {
         // SAFETY: the program's own call, on a part of its range.
         unsafe { real::close_range(first, last, flags) as isize }
     }));

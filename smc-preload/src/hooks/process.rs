@@ -2,30 +2,31 @@
 use crate::dispatch::born;
 use crate::process::{exiting, not_replaced, replacing};
 use crate::symbols::real;
-use libc::{c_char, c_int};
-
-type Words = *const *const c_char;
+use crate::target::{of_file, of_path, of_search, own_environment, Words};
+use libc::{c_char, c_int, AT_EMPTY_PATH};
 
 macro_rules! execs {
-    ($(fn $name:ident($($arg:ident : $type:ty),*);)*) => {$(
+    ($(fn $name:ident($($arg:ident : $type:ty),*), $target:expr;)*) => {$(
         #[no_mangle]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
-            replacing();
+            // SAFETY: the program's own arguments.
+            let plan = replacing(|| unsafe { $target });
             // SAFETY: the program's own call with its own arguments, whose contract it keeps.
             let failed = unsafe { real::$name($($arg),*) };
-            not_replaced();
+            not_replaced(plan);
             failed
         }
     )*};
 }
 
 execs! {
-    fn execve(path: *const c_char, argv: Words, envp: Words);
-    fn execv(path: *const c_char, argv: Words);
-    fn execvp(file: *const c_char, argv: Words);
-    fn execvpe(file: *const c_char, argv: Words, envp: Words);
-    fn execveat(dir: c_int, path: *const c_char, argv: Words, envp: Words, flags: c_int);
-    fn fexecve(fd: c_int, argv: Words, envp: Words);
+    fn execve(path: *const c_char, argv: Words, envp: Words), of_path(path, envp, true);
+    fn execv(path: *const c_char, argv: Words), of_path(path, own_environment(), true);
+    fn execvp(file: *const c_char, argv: Words), of_search(file, own_environment(), true);
+    fn execvpe(file: *const c_char, argv: Words, envp: Words), of_search(file, envp, true);
+    fn execveat(dir: c_int, path: *const c_char, argv: Words, envp: Words, flags: c_int),
+        of_file(dir, path, flags, envp);
+    fn fexecve(fd: c_int, argv: Words, envp: Words), of_file(fd, c"".as_ptr(), AT_EMPTY_PATH, envp);
 }
 
 #[no_mangle]

@@ -3,8 +3,9 @@
 //! libc's streams read and write by internal calls that no hook sees. `fdopen` on a socket of ours
 //! therefore yields a stream whose functions are our hooks (`fopencookie`). Closing a stream that
 //! libc made on a descriptor of ours ends the descriptor as `close` does.
+use super::spawn::shell;
 use crate::dispatch::{born, errno, ret, set_errno, tracked};
-use crate::process::borrowed_memory;
+use crate::process::{borrowed_memory, spawned};
 use crate::stream;
 use crate::symbols::real;
 use libc::{c_char, c_int, c_void, FILE};
@@ -31,7 +32,22 @@ streams! {
     fn fopen64(path: *const c_char, mode: *const c_char);
     fn tmpfile();
     fn tmpfile64();
-    fn popen(command: *const c_char, mode: *const c_char);
+}
+
+#[no_mangle]
+pub(crate) unsafe extern "C-unwind" fn popen(
+    command: *const c_char,
+    mode: *const c_char,
+) -> *mut FILE {
+    let plan = shell();
+    // SAFETY: the program's own call.
+    let stream = unsafe { real::popen(command, mode) };
+    spawned(plan, !stream.is_null());
+    if !stream.is_null() {
+        // SAFETY: an open stream.
+        born(unsafe { stream::descriptor(stream) });
+    }
+    stream
 }
 
 #[no_mangle]

@@ -39,7 +39,7 @@ fn sockets() -> [c_int; 2] {
 
 impl LoopbackPair {
     fn new() -> Self {
-        let devices = [(); 2].map(|()| Device::new(Arena::create(|fd| fd).unwrap()).unwrap());
+        let devices = [(); 2].map(|()| Device::new(Arena::create(|fd| fd).unwrap(), None).unwrap());
         let memfd = mem::sealed_memfd(c"smc-test", GEOMETRY.region_len()).unwrap();
         let sockets = sockets();
         let groups = [0, 1].map(|side| {

@@ -154,8 +154,11 @@ fn first_message(
     let mut bytes = [0; CONTROL_MAX];
     let (len, fd) = scm::recv(socket, &mut bytes)?;
     let Some(memfd) = fd else { return Err(Errno::PROTO) };
+    let memfd = fdtable::raise(memfd);
     let outcome = adopt(device, socket, memfd, bytes.get(..len).unwrap_or(&[]), known);
-    raw::close(memfd);
+    if outcome.is_err() {
+        fdtable::drop_internal(memfd);
+    }
     outcome
 }
 
@@ -193,7 +196,7 @@ fn adopt(
         Peer { client: false, gid: client_gid, uid, control: socket },
         geometry,
         map,
-        -1,
+        memfd,
     );
     device.groups.add(group);
     Ok(())
@@ -255,15 +258,8 @@ fn first_contact(
     match made {
         Ok((map, socket)) => {
             let uid = scm::peer_uid(socket).map_or(u32::MAX, |(uid, _)| uid);
-            // Strict overcommit: keep the memfd, memory is allocated slot by slot.
-            let keep = if mem::strict_overcommit() { memfd } else { -1 };
-            if keep < 0 {
-                fdtable::drop_internal(memfd);
-            }
-            Ok({
-                let peer = Peer { client: true, gid: *gid, uid, control: socket };
-                Group::new(index, peer, geometry, map, keep)
-            })
+            let peer = Peer { client: true, gid: *gid, uid, control: socket };
+            Ok(Group::new(index, peer, geometry, map, memfd))
         }
         Err(reason) => {
             fdtable::drop_internal(memfd);

@@ -22,10 +22,14 @@ pub(crate) struct Device {
 
 
 impl Device {
-    /// A device for this process; `None`: the arena has no page left.
-    pub(crate) fn new(arena: Arena) -> Option<Self> {
+    /// A device for this process; `None`: the arena has no page left. `born`: the page that waits
+    /// for it, if it was started by a process of the family.
+    pub(crate) fn new(arena: Arena, born: Option<u32>) -> Option<Self> {
         let pid = raw::getpid();
-        let page = arena.enter_process(pid)?;
+        let born = born.map(|page| page as usize).filter(|page| {
+            arena.proc_page(*page).is_some_and(|page| page.claim(raw::getppid() | UNBORN, pid))
+        });
+        let page = born.or_else(|| arena.enter_process(pid))?;
         Some(Self {
             arena,
             groups: Groups::new(),
@@ -49,6 +53,11 @@ impl Device {
         self.pid.load(Ordering::Relaxed)
     }
 
+    /// Whether the caller is a child that shares the memory of its parent (vfork).
+    pub(crate) fn is_borrowed(&self) -> bool {
+        raw::getpid() != self.pid()
+    }
+
     /// Whether no other process of the fork family lives.
     pub(crate) fn is_alone(&self) -> bool {
         let own = self.pid();
@@ -67,6 +76,11 @@ impl Device {
         }
         let free = self.arena.enter_process(unborn);
         self.cradle.store(free.map_or(u32::MAX, |index| index as u32), Ordering::Relaxed);
+    }
+
+    /// The page that waits for the next child.
+    pub(crate) fn cradle(&self) -> u32 {
+        self.cradle.load(Ordering::Relaxed)
     }
 
     /// In the child, after a fork. `keep`: wait queues that it shares with the parent.

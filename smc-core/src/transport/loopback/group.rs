@@ -12,7 +12,7 @@ use crate::shm::layout::{
 use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use crate::sys::lock::Lock;
 use crate::sys::mem::Mapping;
-use crate::sys::{raw, scm};
+use crate::sys::{mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
 
@@ -64,12 +64,17 @@ pub(crate) struct Group {
     pub(crate) peer_uid: u32,
     geometry: Geometry,
     map: Mapping,
-    /// The memfd, where memory must be allocated before it is touched; else -1.
-    memfd: c_int,
+    /// The region's, for an image that follows this one.
+    pub(super) memfd: c_int,
+    /// Memory must be allocated before it is touched.
+    allocates: bool,
     control: AtomicI32,
     dead: AtomicBool,
     /// Process that made this object.
     pub(crate) maker: u32,
+    /// Another process made it, and goes on with it beside the image that this one inherited it
+    /// from: requests are for that one.
+    pub(crate) guest: bool,
     /// One drains at a time.
     draining: Lock<()>,
     bells: [AtomicI32; WAIT_SLOTS],
@@ -95,9 +100,11 @@ impl Group {
             geometry,
             map,
             memfd,
+            allocates: client && memfd >= 0 && mem::strict_overcommit(),
             control: AtomicI32::new(control),
             dead: AtomicBool::new(false),
             maker: raw::getpid(),
+            guest: false,
             draining: Lock::new(()),
             bells: [const { AtomicI32::new(-1) }; WAIT_SLOTS],
             queues: [const { AtomicU32::new(0) }; WAIT_SLOTS],
@@ -127,6 +134,25 @@ impl Group {
             && head.version.load(Ordering::Relaxed) == VERSION
             && head.c2s_code.load(Ordering::Relaxed) == u32::from(geometry.c2s)
             && head.s2c_code.load(Ordering::Relaxed) == u32::from(geometry.s2c)
+    }
+
+    /// A group that the image before this one had.
+    pub(super) fn made_by(mut self, maker: u32, dead: bool) -> Self {
+        self.guest = maker != self.maker;
+        self.maker = maker;
+        self.dead = AtomicBool::new(dead);
+        self
+    }
+
+    /// The bell of a wait slot of the peer, if it is known.
+    pub(super) fn bell(&self, slot: usize) -> c_int {
+        self.bells.get(slot).map_or(-1, |bell| bell.load(Ordering::Acquire))
+    }
+    /// Takes such a bell in.
+    pub(super) fn learn_bell(&self, slot: usize, fd: c_int) {
+        if let Some(bell) = self.bells.get(slot) {
+            bell.store(fd, Ordering::Release);
+        }
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -221,7 +247,7 @@ impl Group {
             if !taken {
                 continue;
             }
-            if self.memfd >= 0 {
+            if self.allocates {
                 let len = self.geometry.slot_len();
                 if raw::fallocate(self.memfd, DMB_OFFSET + slot * len, len).is_err() {
                     cell.store(0, Ordering::Release);
@@ -315,7 +341,9 @@ impl Group {
             page.doorbells.fetch_add(1, Ordering::Relaxed);
         }
         let Some(bell) = self.bells.get(slot) else { return };
-        if bell.load(Ordering::Acquire) < 0 {
+        // A child in its parent's memory has descriptors of its own: what it takes is not there for
+        // the parent.
+        if bell.load(Ordering::Acquire) < 0 && !device.is_borrowed() {
             self.drain(device);
         }
         let fd = bell.load(Ordering::Acquire);

@@ -4,6 +4,7 @@ mod control;
 mod device;
 mod group;
 mod halves;
+mod heritage;
 mod queue;
 
 pub(crate) use control::{group_for, Control};

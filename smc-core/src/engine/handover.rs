@@ -1,0 +1,303 @@
+//! Over an `exec`: with which connections the next image goes on, and which go back to TCP.
+//!
+//! The next image maps the same arena, and the regions at whatever address, so that it shares the
+//! records with whoever else holds the sockets: a parent that lives on and its child, as after a
+//! fork. Where that cannot be, a connection goes back to TCP before the `exec`, with every byte
+//! where it belongs: the program is none that loads this library, or the socket is on a standard
+//! descriptor, which stdio reads by means that no hook sees.
+use super::processes::{each_descriptor, for_each_conn, ConnSet};
+use crate::arena::{flag, phase, Handover, Heir, Packed, NO_GROUP};
+use crate::conn::Ctx;
+use crate::fdtable;
+use crate::process::{self, Process};
+use crate::reason::Reason;
+use crate::sync::Ordering;
+use crate::sys::thread::{tid, Critical};
+use crate::sys::{inherit, raw, tcp};
+use libc::c_int;
+
+/// What an `exec` is about to start, as far as can be told beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nothing: there is no such file, or it may not be run.
+    Nothing,
+    /// A program into which this library is not loaded, or for which it does nothing.
+    Foreign,
+    /// One that loads this library, from the same file.
+    Ours,
+}
+
+/// An `exec` that is under way.
+#[derive(Debug, Default)]
+pub struct Plan {
+    packed: Option<Packed>,
+    heir: Option<Heir>,
+    /// Thread that holds the locks of the connections in it, or 0.
+    holder: u32,
+    /// While they are held no signal handler of the program may run into them.
+    critical: Option<Critical>,
+}
+
+/// Before an `exec…` that replaces this image.
+pub fn before_exec(target: impl FnOnce() -> Target) -> Plan {
+    let Some(process) = process::get() else { return Plan::default() };
+    let heir = if process.device.is_borrowed() { Heir::Borrower } else { Heir::Same };
+    prepare(process, target, heir)
+}
+
+/// Before a child is started that will be another program (`posix_spawn`).
+pub fn before_spawn(target: impl FnOnce() -> Target) -> Plan {
+    let Some(process) = process::get().filter(|process| !process.device.is_borrowed()) else {
+        return Plan::default();
+    };
+    let plan = prepare(process, target, Heir::Child);
+    if let Some(packed) = &plan.packed {
+        fdtable::set(packed.carrier, fdtable::Entry::internal());
+    }
+    plan
+}
+
+/// A descriptor is put on a standard one of a child that is yet to be started, or otherwise passed
+/// to it by a way that is not looked at again.
+pub fn before_passing(fd: c_int) {
+    let Some(process) = process::get() else { return };
+    if let Some(ctx) = Ctx::of(process, fd) {
+        let _critical = Critical::enter();
+        ctx.leave(Reason::STDIO);
+    }
+}
+
+/// The child was started, or not.
+pub fn spawned(plan: Plan, started: bool) {
+    if let Some(packed) = &plan.packed {
+        fdtable::take(packed.carrier);
+    }
+    if started {
+        if let Some(packed) = plan.packed {
+            packed.close();
+        }
+    } else {
+        exec_failed(plan);
+    }
+}
+
+/// The exec has failed: the program goes on.
+pub fn exec_failed(plan: Plan) {
+    let Some(process) = process::get() else { return };
+    let _critical = Critical::enter();
+    if plan.heir == Some(Heir::Same) {
+        for_each_conn(process, |ctx| ctx.keeps());
+    }
+    let Some(packed) = plan.packed else { return };
+    if let Some(handover) = packed.open() {
+        let mut seen = ConnSet::new();
+        for (fd, index) in handover.manifest().conns() {
+            let Some(conn) = process.device.arena.conn(index).filter(|_| seen.add(index)) else {
+                continue;
+            };
+            if plan.heir == Some(Heir::Same) {
+                conn.let_go(plan.holder);
+            } else if (Ctx { process, index, conn, fd }).one_less() {
+                Ctx { process, index, conn, fd }.last_close();
+            }
+        }
+        let page = handover.manifest().page.load(Ordering::Relaxed) as usize;
+        if let (Some(Heir::Borrower), Some(page)) = (plan.heir, process.device.arena.proc_page(page)) {
+            page.leave(raw::getpid());
+        }
+    }
+    packed.close();
+}
+
+/// Every descriptor that the next image inherits and that is a connection of ours.
+fn each_inherited<'p>(process: &'p Process, heir: Heir, mut with: impl FnMut(Ctx<'p>)) {
+    if heir != Heir::Borrower {
+        each_descriptor(process, |ctx| {
+            if inherit::is_inherited(ctx.fd) {
+                with(ctx);
+            }
+        });
+        return;
+    }
+    // The table of numbers is the parent's; the kernel knows what this child has made of its own.
+    let arena = &process.device.arena;
+    inherit::each_open(|fd| {
+        if !inherit::is_inherited(fd) || !tcp::is_tcp(fd) {
+            return;
+        }
+        let Ok(cookie) = tcp::cookie(fd) else { return };
+        let same = |index: u32| {
+            let conn = arena.conn(index)?;
+            let is = conn.is_used() && conn.cookie.load(Ordering::Relaxed) == cookie;
+            is.then_some((index, conn))
+        };
+        let guess = fdtable::entry(fd).as_socket().and_then(same);
+        let search = || arena.conns().find_map(|(index, _)| same(index));
+        if let Some((index, conn)) = guess.or_else(search) {
+            with(Ctx { process, index, conn, fd });
+        }
+    });
+}
+
+fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Plan {
+    let signals = raw::signal_mask();
+    let critical = Critical::enter();
+    let mut plan = Plan { heir: Some(heir), ..Plan::default() };
+    let mut inherited = ConnSet::new();
+    let mut standard = ConnSet::new();
+    let mut any = false;
+    each_inherited(process, heir, |ctx| {
+        any |= !matches!(ctx.conn.phase(), phase::FRESH | phase::LISTENER | phase::PLAIN);
+        inherited.add(ctx.index);
+        if ctx.fd <= libc::STDERR_FILENO {
+            standard.add(ctx.index);
+        }
+    });
+    // Asked only where it matters: it means to look at files.
+    let target = if any { target() } else { Target::Foreign };
+    if target == Target::Nothing {
+        return Plan::default();
+    }
+    let mut handover = None;
+    if any && target == Target::Ours && may_hand_over(process) {
+        handover = Handover::new(process.device.arena.fd, process.build).ok();
+    }
+    let mut taken = ConnSet::new();
+    if let Some(handover) = &mut handover {
+        each_inherited(process, heir, |ctx| {
+            let fits = !standard.has(ctx.index) && goes_on(&ctx, heir);
+            if fits && add(&ctx, handover) && taken.add(ctx.index) && heir != Heir::Same {
+                ctx.one_more();
+            }
+        });
+    }
+    if let Some(made) = handover.take_if(|made| made.manifest().conns().next().is_none()) {
+        made.discard();
+    }
+    if let Some(made) = handover {
+        if heir == Heir::Same {
+            plan.holder = hold(process, &made);
+        }
+        made.manifest().holder.store(plan.holder, Ordering::Relaxed);
+        made.manifest().signals.store(signals, Ordering::Relaxed);
+        page_and_ends(process, heir, &made, &inherited, &taken);
+        let packed = made.pack(heir).ok();
+        let unchanged = process.device.groups.iter().all(|group| group.is_as_packed(&made));
+        match packed {
+            Some(packed) if unchanged => plan.packed = Some(packed),
+            packed => {
+                take_back(process, heir, &made, plan.holder);
+                plan.holder = 0;
+                taken = ConnSet::new();
+                if let Some(packed) = packed {
+                    packed.close();
+                } else {
+                    made.discard();
+                }
+            }
+        }
+    }
+    each_inherited(process, heir, |ctx| {
+        if !taken.has(ctx.index) {
+            let low = standard.has(ctx.index);
+            ctx.leave(if low { Reason::STDIO } else { Reason::EXEC });
+        }
+    });
+    if heir == Heir::Same {
+        for_each_conn(process, |ctx| {
+            if !inherited.has(ctx.index) {
+                // It is closed by the exec.
+                ctx.gives_up();
+            }
+        });
+    }
+    // A child in its parent's memory must leave the thread as it found it.
+    plan.critical = (plan.holder != 0).then_some(critical);
+    plan
+}
+
+/// Whether anything can be handed over from here.
+fn may_hand_over(process: &Process) -> bool {
+    let head = process.device.arena.head();
+    let user = head.map(|head| head.user.load(Ordering::Relaxed));
+    user == Some(raw::getuid()) && inherit::trusts_next_image()
+}
+
+/// Whether a connection can go on as it stands.
+fn goes_on(ctx: &Ctx<'_>, heir: Heir) -> bool {
+    match ctx.conn.phase() {
+        phase::FRESH | phase::LISTENER | phase::PLAIN => false,
+        // The client asks by the name of a control socket that ends with this image.
+        phase::OFFERED => heir != Heir::Same,
+        phase::ATTACHED => !ctx.conn.has(flag::TX_TCP) || !ctx.conn.has(flag::RX_TCP),
+        _ => true,
+    }
+}
+
+fn add(ctx: &Ctx<'_>, handover: &mut Handover) -> bool {
+    let has_slot = ctx.conn.group.load(Ordering::Relaxed) != NO_GROUP;
+    if has_slot && !ctx.group().is_some_and(|group| group.pack(handover)) {
+        return false;
+    }
+    handover.manifest().add_conn(ctx.fd, ctx.index)
+}
+
+/// Keeps other threads of this process out of the connections until they are no more: none is
+/// interrupted in the middle of a change. The thread that holds them, or 0.
+fn hold(process: &Process, handover: &Handover) -> u32 {
+    if raw::is_single_threaded() {
+        return 0;
+    }
+    let mut held = ConnSet::new();
+    for (_, index) in handover.manifest().conns() {
+        if let Some(conn) = process.device.arena.conn(index).filter(|_| held.add(index)) {
+            conn.hold();
+        }
+    }
+    tid()
+}
+
+fn page_and_ends(
+    process: &Process,
+    heir: Heir,
+    handover: &Handover,
+    inherited: &ConnSet,
+    taken: &ConnSet,
+) {
+    let manifest = handover.manifest();
+    let page = match heir {
+        Heir::Same => u32::MAX,
+        Heir::Borrower => {
+            let page = process.device.arena.enter_process(raw::getpid());
+            page.map_or(u32::MAX, |page| page as u32)
+        }
+        Heir::Child => {
+            process.device.expect_child();
+            process.device.cradle()
+        }
+    };
+    manifest.page.store(page, Ordering::Relaxed);
+    if heir == Heir::Same {
+        manifest.same.store(1, Ordering::Relaxed);
+        for_each_conn(process, |ctx| {
+            if !taken.has(ctx.index) && !ctx.is_shared() {
+                manifest.add_end(ctx.index, inherited.has(ctx.index));
+            }
+        });
+    }
+}
+
+/// The handover could not be packed.
+fn take_back(process: &Process, heir: Heir, handover: &Handover, holder: u32) {
+    let mut seen = ConnSet::new();
+    for (_, index) in handover.manifest().conns() {
+        let Some(conn) = process.device.arena.conn(index).filter(|_| seen.add(index)) else {
+            continue;
+        };
+        if heir == Heir::Same {
+            conn.let_go(holder);
+        } else {
+            conn.procs.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
