@@ -89,6 +89,9 @@ enum Proof {
     Itself,
     /// Required for at least so many connections, and with the settings a user gets as well.
     AsShipped(u64),
+    /// Required of so many processes, each by its own line: of one that has become another image
+    /// it is the last image's, and tells of that one alone.
+    Images(usize),
 }
 
 /// Whether another library is preloaded before or after ours.
@@ -212,6 +215,12 @@ impl Case {
         self
     }
 
+    /// Asks for proof, in both directions, from so many processes each.
+    pub fn images(mut self, count: usize) -> Self {
+        self.proof = Proof::Images(count);
+        self
+    }
+
     /// How long one run may take before it counts as hung (30 s if not told).
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
@@ -311,6 +320,14 @@ impl Case {
         let expected = match (arrangement, self.proof) {
             (A::Both, Proof::Required | Proof::Itself | Proof::AsShipped(_)) => true,
             (A::Default, Proof::AsShipped(_)) => true,
+            (A::Both, Proof::Images(count)) => {
+                let moved = |one: &&stats::Summary| {
+                    one.smcd >= 1 && one.smc.tx_bytes > 0 && one.smc.rx_bytes > 0
+                };
+                let seen = got.summaries.iter().filter(moved).count();
+                assert!(seen >= count, "{}: {seen} images: {:#?}", self.name, got.summaries);
+                true
+            }
             (A::Bare | A::Default, _) | (A::Both, Proof::Waived) => return,
             (A::ServerOnly | A::ClientOnly | A::ServerOff | A::ClientOff, Proof::Itself) => return,
             _ => false,

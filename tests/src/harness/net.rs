@@ -200,6 +200,12 @@ pub fn set_nonblocking(fd: Fd, on: bool) {
     call!(libc::fcntl(fd, libc::F_SETFL, flags)).unwrap();
 }
 
+/// Whether the descriptor stays open over an exec.
+pub fn set_inherited(fd: Fd, inherited: bool) {
+    let flags = if inherited { 0 } else { libc::FD_CLOEXEC };
+    call!(libc::fcntl(fd, libc::F_SETFD, flags)).unwrap();
+}
+
 /// An `ioctl` that yields an `int`, such as FIONREAD.
 pub fn ioctl_int(fd: Fd, request: u64) -> Result<i32, Errno> {
     let mut value = 0_i32;

@@ -78,6 +78,17 @@ pub fn pipe() -> (Fd, Fd) {
     (ends[0], ends[1])
 }
 
+/// Reads one byte, such as a baton.
+pub fn read_byte(fd: Fd) {
+    let mut byte = [0_u8; 1];
+    assert_eq!(call!(libc::read(fd, byte.as_mut_ptr().cast(), 1)), Ok(1));
+}
+
+/// Writes one byte.
+pub fn write_byte(fd: Fd) {
+    assert_eq!(call!(libc::write(fd, c"x".as_ptr().cast(), 1)), Ok(1));
+}
+
 /// The open descriptors of this process, without the one that lists them.
 pub fn open_fds() -> Vec<Fd> {
     let listed = std::fs::read_dir("/proc/self/fd").unwrap();
