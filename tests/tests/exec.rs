@@ -2,7 +2,7 @@
 //! started as another program.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use smc_tests::harness::Case;
+use smc_tests::harness::{compile_c, Case};
 
 fn exec(case: &str) -> Case {
     Case::pair("case-exec", case)
@@ -66,4 +66,29 @@ fn e7_standard_descriptors() {
     for how in ["fork", "vfork", "spawn"] {
         exec("standard").args([how]).check();
     }
+}
+
+/// One thread execs while others are in the middle of sending and receiving.
+#[test]
+fn e7_exec_among_threads() {
+    exec("threads").images(2).check();
+}
+
+/// A server is replaced in place, again and again, with its listener and connections in use.
+#[test]
+fn e20_replaced_in_place() {
+    exec("upgrade").images(2).check();
+}
+
+/// A server that gets its listener as systemd gives it.
+#[test]
+fn e20_socket_activation() {
+    exec("activation").images(2).check();
+}
+
+/// Children become a static program: the connection goes back to TCP before they see it.
+#[test]
+fn e7_static_children() {
+    let program = compile_c("static_echo", &["-static"]);
+    exec("static").args([program.to_str().unwrap()]).check();
 }

@@ -295,7 +295,8 @@ fn high(fd: c_int) -> c_int {
     }
 }
 
-/// The name: who may take what is inside, the process that made it, and 64 random bits.
+/// The name: who may take what is inside (`s`: the process that made it, `c`: a child), that process,
+/// and 64 random bits.
 fn name(heir: Heir, pid: u32, address: &mut [u8; 64]) -> usize {
     let mut random = [0; 8];
     raw::random(&mut random);
@@ -325,8 +326,8 @@ fn is_carrier(fd: c_int) -> bool {
 
 fn is_for_me(carrier: c_int) -> bool {
     let Some([who, pid @ ..]) = carrier_name(carrier) else { return false };
-    let maker = u32::from_ne_bytes(pid);
-    maker == if who == b'c' { raw::getppid() } else { raw::getpid() }
+    // Whose child this is does not tell: its parent may have ended.
+    (u32::from_ne_bytes(pid) == raw::getpid()) == (who == b's')
 }
 
 #[cfg(test)]

@@ -139,6 +139,19 @@ fn each_inherited<'p>(process: &'p Process, heir: Heir, mut with: impl FnMut(Ctx
     });
 }
 
+/// What other threads of this process, or of the one that it is the copy of, have made for children
+/// that they are starting just now is not for what comes here.
+fn keep_carriers_from(heir: Heir) {
+    if heir == Heir::Child {
+        return;
+    }
+    for (fd, entry) in fdtable::all() {
+        if entry == fdtable::Entry::internal() && inherit::is_inherited(fd) {
+            let _ = raw::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize);
+        }
+    }
+}
+
 fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Plan {
     let signals = raw::signal_mask();
     let critical = Critical::enter();
@@ -158,6 +171,7 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     if target == Target::Nothing {
         return Plan::default();
     }
+    keep_carriers_from(heir);
     let mut handover = None;
     if any && target == Target::Ours && may_hand_over(process) {
         handover = Handover::new(process.device.arena.fd, process.build).ok();

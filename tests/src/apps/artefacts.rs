@@ -27,10 +27,16 @@ pub fn project() -> PathBuf {
 
 /// Whether the shell would find `program`.
 pub fn installed(program: &str) -> bool {
+    path_of(program).is_some()
+}
+
+/// Where the shell would find `program`.
+pub fn path_of(program: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&paths)
         .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .any(|folder| folder.join(program).is_file())
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
 }
 
 fn find(name: &str) -> Result<PathBuf> {

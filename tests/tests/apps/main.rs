@@ -5,6 +5,7 @@
 //! `SMC_TEST_SKIP_MISSING=1` is set.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod images;
 mod memcached;
 mod python;
 mod redis;

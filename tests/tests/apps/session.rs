@@ -55,6 +55,16 @@ impl Session {
         Duration::from_secs(90)
     }
 
+    /// Whether the server runs under `smc-run`.
+    pub(crate) fn accelerates_server(&self) -> bool {
+        matches!(self.ends, Ends::Server | Ends::Both)
+    }
+
+    /// Whether the client does.
+    pub(crate) fn accelerates_client(&self) -> bool {
+        matches!(self.ends, Ends::Client | Ends::Both)
+    }
+
     /// A server, to be started.
     pub(crate) fn server(&self, program: &str) -> Launch {
         let on = matches!(self.ends, Ends::Server | Ends::Both);

@@ -23,11 +23,14 @@ pub(crate) struct Device {
 
 impl Device {
     /// A device for this process; `None`: the arena has no page left. `born`: the page that waits
-    /// for it, if it was started by a process of the family.
+    /// for it, if it was started by a process of the family, whose child it need not be any more.
     pub(crate) fn new(arena: Arena, born: Option<u32>) -> Option<Self> {
         let pid = raw::getpid();
         let born = born.map(|page| page as usize).filter(|page| {
-            arena.proc_page(*page).is_some_and(|page| page.claim(raw::getppid() | UNBORN, pid))
+            arena.proc_page(*page).is_some_and(|page| {
+                let waits = page.pid();
+                waits & UNBORN != 0 && page.claim(waits, pid)
+            })
         });
         let page = born.or_else(|| arena.enter_process(pid))?;
         Some(Self {

@@ -17,7 +17,7 @@ extern "C" {
 }
 
 /// Starts the next image in a child, by some means; waits until it has begun where libc does.
-fn start(how: &str, next: &Next, fds: &[Fd]) -> i32 {
+pub(crate) fn start(how: &str, next: &Next, fds: &[Fd]) -> i32 {
     match how {
         "fork" => child_that_leaves(Leave::Quick, || {
             say!("exec: {}", next.exec(fds));

@@ -5,6 +5,8 @@ mod again;
 mod children;
 mod images;
 mod plain;
+mod threads;
+mod upgrade;
 
 use smc_tests::harness::role::{Invocation, Role};
 
@@ -17,6 +19,15 @@ fn then(what: &str, words: &[String]) {
         "serve_all" => children::serve_all(fd(0)),
         "odd_turns" => children::odd_turns(fd(0), fd(1), fd(2)),
         "foreign_serve" => plain::foreign_serve(fd(0)),
+        "threads_go_on" => {
+            let fds: Vec<i32> = words.iter().map(|word| word.parse().unwrap()).collect();
+            threads::go_on(&fds);
+        }
+        "upgraded" => {
+            let fds: Vec<i32> = words.iter().map(|word| word.parse().unwrap()).collect();
+            upgrade::go_on(&fds);
+        }
+        "activated" => upgrade::activated(),
         other => panic!("no such image: {other}"),
     }
 }
@@ -43,6 +54,14 @@ fn main() {
         ("foreign", Role::Client(port)) => plain::foreign_client(port),
         ("standard", Role::Server) => plain::standard_server(args[0]),
         ("standard", Role::Client(port)) => plain::standard_client(port),
+        ("threads", Role::Server) => threads::server(),
+        ("threads", Role::Client(port)) => threads::client(port),
+        ("upgrade", Role::Server) => upgrade::server(),
+        ("upgrade", Role::Client(port)) => upgrade::client(port),
+        ("activation", Role::Server) => upgrade::activating_server(),
+        ("activation", Role::Client(port)) => upgrade::activating_client(port),
+        ("static", Role::Server) => plain::static_server(args[0]),
+        ("static", Role::Client(port)) => plain::standard_client(port),
         other => panic!("no such case: {other:?}"),
     }
 }

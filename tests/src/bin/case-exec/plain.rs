@@ -88,6 +88,21 @@ pub(crate) fn foreign_client(port: u16) {
     say!("then {rest}, error {error:?}");
 }
 
+/// Children become a program that no library can be loaded into, by each of the ways.
+pub(crate) fn static_server(program: &str) {
+    let (listener, port) = serve();
+    announce(port);
+    set_inherited(listener, false);
+    for how in ["fork", "vfork", "spawn"] {
+        let fd = accept_warm(listener);
+        set_inherited(fd, false);
+        let next = Next::program(program, &[&fd.to_string()]);
+        let pid = crate::children::start(how, &next, &[fd]);
+        close(fd).unwrap();
+        say!("{how}: left with {}", wait(pid));
+    }
+}
+
 /// A server in the manner of inetd: its child puts the connection on 0 and 1 and becomes `cat`.
 pub(crate) fn standard_server(how: &str) {
     let (listener, port) = serve();

@@ -1,0 +1,102 @@
+//! A server that is replaced in place, with its listener and the connections in use.
+
+use crate::images::Next;
+use smc_tests::harness::net::{accept, close, dial, serve, shutdown, Fd};
+use smc_tests::harness::ready;
+use smc_tests::harness::role::announce;
+use smc_tests::harness::talk::{answer, ask};
+use smc_tests::say;
+
+const CLIENTS: usize = 6;
+const TURNS: u32 = 120;
+/// Requests that one image answers.
+const EACH: u32 = 70;
+/// Connections that come later, one after the other.
+const LATER: usize = 5;
+
+/// The first image.
+pub(crate) fn server() {
+    let (listener, port) = serve();
+    announce(port);
+    say!("{}", run(0, 0, listener, Vec::new()));
+}
+
+/// Images up to now, connections that have ended, the listener, the connections.
+pub(crate) fn go_on(words: &[Fd]) {
+    let counts: Vec<u32> = words[..2].iter().map(|word| word.cast_unsigned()).collect();
+    say!("{}", run(counts[0], counts[1], words[2], words[3..].to_vec()));
+}
+
+fn run(image: u32, mut ended: u32, listener: Fd, mut conns: Vec<Fd>) -> String {
+    let mut answered = 0;
+    while ended < u32::try_from(CLIENTS + LATER).unwrap() {
+        if answered >= EACH {
+            let mut words = vec![(image + 1).cast_signed(), ended.cast_signed(), listener];
+            words.extend(&conns);
+            return format!("exec: {}", Next::this("upgraded", &words).exec(&words[2..]));
+        }
+        let mut set: Vec<libc::pollfd> = std::iter::once(&listener)
+            .chain(&conns)
+            .map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 })
+            .collect();
+        ready::poll(&mut set, -1).unwrap();
+        if set[0].revents != 0 {
+            conns.push(accept(listener).unwrap());
+        }
+        for fd in set[1..].iter().filter(|entry| entry.revents != 0).map(|entry| entry.fd) {
+            match answer(fd).unwrap() {
+                Some(_) => answered += 1,
+                None => {
+                    ended += 1;
+                    conns.retain(|other| *other != fd);
+                    close(fd).unwrap();
+                }
+            }
+        }
+    }
+    format!("many images: {}", image > 5)
+}
+
+fn talk(port: u16, turns: u32) {
+    let fd = dial(port);
+    for turn in 0..turns {
+        ask(fd, turn, turn * 131 % 20_000, turn * 77 % 40_000).unwrap();
+    }
+    shutdown(fd, libc::SHUT_WR).unwrap();
+    assert_eq!(smc_tests::harness::net::recv(fd, &mut [0], 0), Ok(0));
+    close(fd).unwrap();
+}
+
+/// Its clients know nothing of it.
+pub(crate) fn client(port: u16) {
+    let mut all: Vec<_> =
+        (0..CLIENTS).map(|_| std::thread::spawn(move || talk(port, TURNS))).collect();
+    all.push(std::thread::spawn(move || (0..LATER).for_each(|_| talk(port, 10))));
+    let well = all.into_iter().filter_map(|thread| thread.join().ok()).count();
+    say!("{well} talked");
+}
+
+/// An image that is given its listener as systemd does.
+pub(crate) fn activating_server() {
+    let (listener, port) = serve();
+    announce(port);
+    let third = smc_tests::harness::process::dup2(listener, 3).unwrap();
+    std::env::set_var("LISTEN_FDS", "1");
+    std::env::set_var("LISTEN_PID", std::process::id().to_string());
+    say!("exec: {}", Next::this("activated", &[]).exec(&[third]));
+}
+
+/// What it does.
+pub(crate) fn activated() {
+    let told = |name| std::env::var(name).unwrap();
+    let for_me = told("LISTEN_PID") == std::process::id().to_string();
+    say!("listeners: {}, for me: {for_me}", told("LISTEN_FDS"));
+    let fd = accept(3).unwrap();
+    say!("answered {}", smc_tests::harness::talk::answer_all(fd));
+}
+
+/// Its client.
+pub(crate) fn activating_client(port: u16) {
+    talk(port, 60);
+    say!("talked");
+}
