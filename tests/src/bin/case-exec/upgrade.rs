@@ -81,9 +81,12 @@ pub(crate) fn activating_server() {
     let (listener, port) = serve();
     announce(port);
     let third = smc_tests::harness::process::dup2(listener, 3).unwrap();
-    std::env::set_var("LISTEN_FDS", "1");
-    std::env::set_var("LISTEN_PID", std::process::id().to_string());
-    say!("exec: {}", Next::this("activated", &[]).exec(&[third]));
+    let mut all: Vec<String> =
+        std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+    all.push("LISTEN_FDS=1".to_owned());
+    all.push(format!("LISTEN_PID={}", std::process::id()));
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    say!("exec: {}", Next::this("activated", &[]).exec_with(&[third], &all));
 }
 
 /// What it does.
