@@ -214,9 +214,8 @@ fn answer(process: &Process, group_index: usize, slot: usize) -> bool {
         return false;
     };
     let ctx = Ctx { process, index, conn, fd };
-    let shared = ctx.is_shared();
     let attached = ctx.handshake(|setup| {
-        match setup.server.confirm(&token, group.peer_uid, shared) {
+        match setup.server.confirm(&token, group.peer_uid, ctx.is_shared()) {
             Confirmed::NotYet => return None,
             Confirmed::Decline(reason) => {
                 decline(reason);

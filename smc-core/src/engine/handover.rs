@@ -153,6 +153,9 @@ fn keep_carriers_from(heir: Heir) {
 }
 
 fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Plan {
+    if !fdtable::all().any(|(_, entry)| entry.as_socket().is_some()) {
+        return Plan::default();
+    }
     let signals = raw::signal_mask();
     let critical = Critical::enter();
     let mut plan = Plan { heir: Some(heir), ..Plan::default() };
@@ -179,8 +182,16 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     let mut taken = ConnSet::new();
     if let Some(handover) = &mut handover {
         each_inherited(process, heir, |ctx| {
-            let fits = !standard.has(ctx.index) && goes_on(&ctx, heir);
-            if fits && add(&ctx, handover) && taken.add(ctx.index) && heir != Heir::Same {
+            if standard.has(ctx.index) || !goes_on(&ctx, heir) {
+                return;
+            }
+            // Under the lock: nobody attaches it meanwhile, nor afterwards what two images hold.
+            let _setup = (heir != Heir::Same).then(|| ctx.conn.lock_setup());
+            if pack_group(&ctx, handover)
+                && handover.manifest().add_conn(ctx.fd, ctx.index)
+                && taken.add(ctx.index)
+                && heir != Heir::Same
+            {
                 ctx.one_more();
             }
         });
@@ -188,17 +199,22 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     if let Some(made) = handover.take_if(|made| made.manifest().conns().next().is_none()) {
         made.discard();
     }
-    if let Some(made) = handover {
+    if let Some(mut made) = handover {
+        let mut complete = true;
         if heir == Heir::Same {
             plan.holder = hold(process, &made);
+            // Until then other threads may have attached some.
+            each_descriptor(process, |ctx| {
+                complete &= !taken.has(ctx.index) || pack_group(&ctx, &mut made);
+            });
         }
         made.manifest().holder.store(plan.holder, Ordering::Relaxed);
         made.manifest().signals.store(signals, Ordering::Relaxed);
         page_and_ends(process, heir, &made, &inherited, &taken);
         let packed = made.pack(heir).ok();
-        let unchanged = process.device.groups.iter().all(|group| group.is_as_packed(&made));
+        complete &= process.device.groups.iter().all(|group| group.is_as_packed(&made));
         match packed {
-            Some(packed) if unchanged => plan.packed = Some(packed),
+            Some(packed) if complete => plan.packed = Some(packed),
             packed => {
                 take_back(process, heir, &made, plan.holder);
                 plan.holder = 0;
@@ -248,12 +264,10 @@ fn goes_on(ctx: &Ctx<'_>, heir: Heir) -> bool {
     }
 }
 
-fn add(ctx: &Ctx<'_>, handover: &mut Handover) -> bool {
+/// The group of a connection travels too; false: it cannot.
+fn pack_group(ctx: &Ctx<'_>, handover: &mut Handover) -> bool {
     let has_slot = ctx.conn.group.load(Ordering::Relaxed) != NO_GROUP;
-    if has_slot && !ctx.group().is_some_and(|group| group.pack(handover)) {
-        return false;
-    }
-    handover.manifest().add_conn(ctx.fd, ctx.index)
+    !has_slot || ctx.group().is_some_and(|group| group.pack(handover))
 }
 
 /// Keeps other threads of this process out of the connections until they are no more: none is

@@ -29,32 +29,78 @@ pub(crate) fn go_on(words: &[Fd]) {
 
 fn run(image: u32, mut ended: u32, listener: Fd, mut conns: Vec<Fd>) -> String {
     let mut answered = 0;
+    // By turns, since each image is a new one to both.
+    let mut waits = Waits::new(image % 2 == 1);
     while ended < u32::try_from(CLIENTS + LATER).unwrap() {
         if answered >= EACH {
             let mut words = vec![(image + 1).cast_signed(), ended.cast_signed(), listener];
             words.extend(&conns);
             return format!("exec: {}", Next::this("upgraded", &words).exec(&words[2..]));
         }
-        let mut set: Vec<libc::pollfd> = std::iter::once(&listener)
-            .chain(&conns)
-            .map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 })
-            .collect();
-        ready::poll(&mut set, -1).unwrap();
-        if set[0].revents != 0 {
-            conns.push(accept(listener).unwrap());
-        }
-        for fd in set[1..].iter().filter(|entry| entry.revents != 0).map(|entry| entry.fd) {
+        for fd in waits.ready(listener, &conns) {
+            if fd == listener {
+                conns.push(accept(listener).unwrap());
+                continue;
+            }
             match answer(fd).unwrap() {
                 Some(_) => answered += 1,
                 None => {
                     ended += 1;
                     conns.retain(|other| *other != fd);
                     close(fd).unwrap();
+                    waits.forget(fd);
                 }
             }
         }
     }
     format!("many images: {}", image > 5)
+}
+
+/// How an image waits for its descriptors.
+enum Waits {
+    Poll,
+    /// With those that are registered.
+    Epoll(Fd, Vec<Fd>),
+}
+
+impl Waits {
+    fn new(by_epoll: bool) -> Self {
+        if by_epoll {
+            Self::Epoll(ready::epoll(), Vec::new())
+        } else {
+            Self::Poll
+        }
+    }
+
+    /// What is closed is no longer registered, and its number may be used again.
+    fn forget(&mut self, fd: Fd) {
+        if let Self::Epoll(_, known) = self {
+            known.retain(|other| *other != fd);
+        }
+    }
+
+    /// Those that can be read, at least one.
+    fn ready(&mut self, listener: Fd, conns: &[Fd]) -> Vec<Fd> {
+        let all = std::iter::once(&listener).chain(conns).copied();
+        match self {
+            Self::Poll => {
+                let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+                let mut set: Vec<libc::pollfd> = all.map(entry).collect();
+                ready::poll(&mut set, -1).unwrap();
+                set.iter().filter(|entry| entry.revents != 0).map(|entry| entry.fd).collect()
+            }
+            Self::Epoll(epoll, known) => {
+                for fd in all {
+                    if !known.contains(&fd) {
+                        ready::add(*epoll, fd, libc::EPOLLIN, fd.unsigned_abs().into()).unwrap();
+                        known.push(fd);
+                    }
+                }
+                let events = ready::wait(*epoll, 8, -1).unwrap();
+                events.into_iter().map(|(data, _)| i32::try_from(data).unwrap()).collect()
+            }
+        }
+    }
 }
 
 fn talk(port: u16, turns: u32) {
