@@ -214,7 +214,9 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
     let segment = ctx.process.config.autosplit_size as usize;
     let filled = fill(&mut link.sender(&mut tx), bufs, total, segment, place);
     drop(tx);
-    ctx.see_leave();
+    if ctx.must_leave(link.peer()) {
+        ctx.honour_leave();
+    }
     match filled {
         Fill::All => Step::Done,
         Fill::Part => Step::Full(drained),

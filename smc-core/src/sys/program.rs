@@ -98,15 +98,19 @@ impl File {
         if mode & (libc::S_ISUID | libc::S_ISGID) != 0 || self.has_capabilities() {
             return Program::Foreign;
         }
-        let front: [u8; FRONT] = self.bytes(0);
+        let front = self.front();
         if let Some(line) = front.strip_prefix(b"#!") {
             return interpreter(line, scripts);
         }
-        if self.is_dynamic(&front) {
-            Program::Dynamic
-        } else {
-            Program::Foreign
+        match self.loader(&front) {
+            Some(loader) if is_ours(&loader) => Program::Dynamic,
+            _ => Program::Foreign,
         }
+    }
+
+    /// The front of the file.
+    fn front(&self) -> [u8; FRONT] {
+        self.bytes(0)
     }
 
     fn has_capabilities(&self) -> bool {
@@ -123,32 +127,40 @@ impl File {
         bytes
     }
 
-    fn is_dynamic(&self, front: &[u8; FRONT]) -> bool {
+    /// The path of the loader of a dynamic program that calls the kernel by libc.
+    fn loader(&self, front: &[u8; FRONT]) -> Option<[u8; PATH]> {
         let half = |at: usize| u16::from_ne_bytes([front[at], front[at + 1]]);
         // 64 bits, the byte order of this machine.
         let order = if cfg!(target_endian = "little") { 1 } else { 2 };
         let plain = front.starts_with(&[0x7f, b'E', b'L', b'F', 2, order]);
         let count = half(56);
         if !plain || half(18) != MACHINE || usize::from(half(54)) != HEADER || count > HEADERS {
-            return false;
+            return None;
         }
         let table = long(front, 32);
-        let mut loader = false;
+        let mut loader = None;
         for nth in 0..count {
             let header: [u8; HEADER] = self.bytes(table + u64::from(nth) * HEADER as u64);
             let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
             let at = long(&header, 8);
             if kind == PT_INTERP {
-                let path: [u8; PATH] = self.bytes(at);
-                let path = path.split(|byte| *byte == 0).next().unwrap_or(&[]);
-                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
-                loader = name.starts_with(b"ld-linux");
+                loader = Some(self.bytes(at));
             } else if kind == PT_NOTE && calls_kernel_itself(&self.bytes::<NOTES>(at)) {
-                return false;
+                return None;
             }
         }
         loader
     }
+}
+
+/// Whether the loader is that of this process, which has loaded this library: another one may have
+/// another libc, and refuse it.
+fn is_ours(loader: &[u8; PATH]) -> bool {
+    let file = |path: &[u8; PATH]| CStr::from_bytes_until_nul(path).map_or([0; 4], raw::identity);
+    let Ok(own) = open(libc::AT_FDCWD, c"/proc/self/exe".as_ptr()) else { return false };
+    let known = File(own).loader(&File(own).front());
+    raw::close(own);
+    known.is_some_and(|known| file(&known) != [0; 4] && file(&known) == file(loader))
 }
 
 fn long(bytes: &[u8], at: usize) -> u64 {

@@ -31,11 +31,14 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 pub(crate) struct Queues {
     all: Box<[once_cell::race::OnceBox<Queue>]>,
+    /// The process whose descriptors the bells are.
+    owner: AtomicU32,
 }
 
 impl Queues {
     pub(crate) fn new() -> Self {
-        Self { all: (0..QUEUES).map(|_| once_cell::race::OnceBox::new()).collect() }
+        let all = (0..QUEUES).map(|_| once_cell::race::OnceBox::new()).collect();
+        Self { all, owner: AtomicU32::new(raw::getpid()) }
     }
 
     /// The n-th, if it was ever used.
@@ -55,6 +58,10 @@ impl Queues {
             if free {
                 let borrowed = Borrowed(queue);
                 if queue.bell() < 0 {
+                    if raw::getpid() != self.owner.load(Ordering::Relaxed) {
+                        // A child in its parent's memory: the parent would not have the bell.
+                        return Err(Errno::NOMEM);
+                    }
                     queue.bell.store(fdtable::raise(raw::eventfd()?), Ordering::Release);
                 }
                 return Ok(borrowed);
@@ -82,6 +89,7 @@ impl Queues {
 
     /// In the child of a fork: the pool's queues are the parent's; new ones are made.
     pub(crate) fn after_fork(&self, keep: impl Fn(usize) -> bool) {
+        self.owner.store(raw::getpid(), Ordering::Relaxed);
         for queue in self.all.iter().filter_map(|cell| cell.get()) {
             if keep(queue.index) {
                 continue;
