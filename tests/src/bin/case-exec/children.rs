@@ -158,6 +158,8 @@ pub(crate) fn in_turn_client(port: u16) {
 
 /// Programs that inherit the connection and do not use it: it goes on, and ends with its parent.
 pub(crate) fn bystanders(fd: Fd) {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
     set_inherited(fd, true);
     // SAFETY: constant strings.
     unsafe {
@@ -179,6 +181,17 @@ pub(crate) fn bystanders(fd: Fd) {
             environ,
         );
         say!("spawn of nothing: {error}");
+        let long = std::ffi::CString::new(vec![b'x'; 200_000]).unwrap();
+        let words = [c"/bin/sh".as_ptr(), long.as_ptr(), null()];
+        let error = libc::posix_spawn(
+            &mut pid,
+            c"/bin/sh".as_ptr(),
+            null(),
+            null(),
+            words.as_ptr().cast(),
+            environ,
+        );
+        say!("spawn with too much: {error}");
         let mut pid = 0;
         let words = [c"true".as_ptr(), null_mut()];
         let error = libc::posix_spawnp(
@@ -197,6 +210,7 @@ pub(crate) fn bystanders(fd: Fd) {
     }
     let pid = vforked(&Next::program("/no/such/program", &[]), &[fd]);
     say!("vfork of nothing: {}", wait(pid));
+    say!("descriptors stay: {}", open() == before);
 }
 
 /// The server's end of it.

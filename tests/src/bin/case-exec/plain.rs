@@ -30,9 +30,18 @@ fn failures(fd: Fd) {
         make("orphan", "#!/no/such/shell\n", 0o755),
         folder.to_str().unwrap().to_owned(),
     ];
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
     for file in files {
         say!("exec: {}", Next::program(&file, &[]).exec(&[fd]));
     }
+    // One that is found to fail only when all is prepared.
+    let own = std::env::current_exe().unwrap();
+    let long = "x".repeat(200_000);
+    for _ in 0..3 {
+        say!("exec: {}", Next::program(own.to_str().unwrap(), &[&long]).exec(&[fd]));
+    }
+    say!("descriptors stay: {}", open() == before);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -42,6 +51,9 @@ pub(crate) fn fails_server() {
     announce(port);
     let fd = accept_warm(listener);
     await_unread(fd, 5000);
+    failures(fd);
+    // Beside another thread.
+    std::thread::spawn(|| smc_tests::harness::process::pause_ms(60_000));
     failures(fd);
     let mut unread = vec![0; 5000];
     assert_eq!(recv_exact(fd, &mut unread), Ok(5000));
