@@ -36,7 +36,7 @@ impl World {
             for n in 0..messages {
                 let mut producer = duct.producer(&mut half);
                 let announce = || {
-                    doorbell::announce(conn, &duct.b, &world.slots, |_| world.bell.ring());
+                    doorbell::announce(conn, &duct.b, &world.slots, || {}, |_| world.bell.ring());
                 };
                 assert_eq!(producer.write([n].as_slice().into(), SIZE, announce), Ok(1));
             }

@@ -132,10 +132,16 @@ fn blocked_producer_is_told(reads: &'static [usize], more: usize) {
             let n = consumer.read(buf.as_mut_slice().into()).unwrap();
             got.extend(&buf[..n]);
             if consumer.publish_cons() {
-                doorbell::announce(0, &duct.a, &duct.slots, |slot| {
-                    assert_eq!(slot, 1);
-                    bell.ring();
-                });
+                doorbell::announce(
+                    0,
+                    &duct.a,
+                    &duct.slots,
+                    || {},
+                    |slot| {
+                        assert_eq!(slot, 1);
+                        bell.ring();
+                    },
+                );
             }
         }
         sender.join().unwrap();
@@ -200,7 +206,7 @@ fn a_blocked_producer_is_told_when_another_writes() {
                 let message = bytes(SIZE, 2);
                 let n = producer.write(message.as_slice().into(), SIZE, || ()).unwrap();
                 if producer.clear_blocked() {
-                    doorbell::announce(0, &duct.a, &duct.slots, |_| bell.ring());
+                    doorbell::announce(0, &duct.a, &duct.slots, || {}, |_| bell.ring());
                 }
                 n
             }
@@ -210,7 +216,7 @@ fn a_blocked_producer_is_told_when_another_writes() {
         let mut consumer = duct.consumer(&mut half);
         assert_eq!(consumer.read(buf.as_mut_slice().into()), Ok(7));
         if consumer.publish_cons() {
-            doorbell::announce(0, &duct.a, &duct.slots, |_| bell.ring());
+            doorbell::announce(0, &duct.a, &duct.slots, || {}, |_| bell.ring());
         }
         sleeper.join().unwrap();
         let more = writer.join().unwrap();

@@ -12,6 +12,7 @@ macro_rules! cases {
 cases! {
     d1_one_event
     d1_fair
+    d1_in_order
     d2_rearm
     d2_arrival
     d3_no_interest

@@ -96,7 +96,11 @@ fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
     let few = out.max < FEW;
     let due = is_due(instance);
     let turn = instance.crowded.load(Ordering::Relaxed) && (few || due);
-    if turn {
+    if state.inner > 0 {
+        // Connections on their way to a ring: what they got before a ring got news comes before it.
+        kernel_now(process, instance, &mut state, out);
+        instance.looked.store(clock::ticks(), Ordering::Relaxed);
+    } else if turn {
         look_at_kernel(process, instance, &mut state, out);
         instance.crowded.store(false, Ordering::Relaxed);
     }
@@ -125,6 +129,9 @@ fn arm_and_gather(process: &Process, instance: &Instance, out: &mut Out) -> bool
     settle_nested(process, instance);
     let mut state = instance.state.lock();
     instance.arm(process, &state);
+    if state.inner > 0 {
+        kernel_now(process, instance, &mut state, out);
+    }
     state.collect(instance, process, &mut |events, data| out.emit(events, data));
     out.count > 0
 }

@@ -7,6 +7,7 @@
 //! epoll_wait waiting on one
 //! set        poll and select, which lower to the same function
 //! ```
+mod collect;
 mod epoll;
 mod epoll_wait;
 mod held;

@@ -1,13 +1,14 @@
 //! What is registered in one epoll instance, and which of it is ready.
+use super::collect::Pending;
 use super::instance::{Instance, TAG_CONTROL};
-use super::registration::{Place, Reg, ENDS, ET, ONESHOT, OUT, POLLED};
+use super::registration::{Place, Reg, ET, ONESHOT, OUT, POLLED};
 use crate::arena::{flag, phase, Conn, MODE_RING};
 use crate::conn::Ctx;
 use crate::process::Process;
 use crate::ring::doorbell;
 use crate::shm::layout::{CONNS, CONN_WORDS};
 use crate::sync::Ordering;
-use crate::sys::raw;
+use crate::sys::{clock, raw};
 use crate::transport::loopback::Group;
 use libc::{c_int, epoll_event};
 
@@ -22,9 +23,11 @@ pub(super) struct Member {
     pub(super) slot: usize,
     maker: *const Group,
     /// First registration of each connection slot.
-    regs: Box<[Option<u32>; CONNS]>,
+    pub(super) regs: Box<[Option<u32>; CONNS]>,
     /// Connection slots to look at.
     pub(super) pending: [u64; CONN_WORDS],
+    /// In ticks, since when each of them is.
+    pub(super) since: Box<[u64; CONNS]>,
 }
 
 // SAFETY: requires that the pointer may move between threads: it is compared, never followed.
@@ -35,33 +38,34 @@ unsafe impl Send for Member {}
 pub(super) struct State {
     pub(super) regs: Vec<Reg>,
     free: Vec<u32>,
+    /// How many stand in the inner epoll with the program's events.
+    pub(super) inner: usize,
     by_fd: Vec<Option<u32>>,
     pub(super) members: Vec<Member>,
-    /// Where the next look begins, for fairness: member and connection slot.
-    turn: (usize, usize),
+    /// When the ready bitmaps were last taken, in ticks.
+    pub(super) taken: u64,
+    /// Room for what a call sorts.
+    pub(super) sorted: Vec<Pending>,
     /// Instances that are registered in this one.
     pub(super) nested: Vec<u32>,
     /// Events that the kernel tells once and that were taken to see what is there.
-    stash: Vec<u32>,
-}
-
-/// What a look at a connection found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looked {
-    Nothing,
-    /// An event that is told once.
-    Told,
-    /// A level: to be looked at again.
-    Stays,
-    /// An event, and no room for it.
-    NoRoom,
+    pub(super) stash: Vec<u32>,
 }
 
 impl Member {
     /// The link group, unless it has ended and another has taken its place.
-    fn living<'p>(&self, process: &'p Process) -> Option<&'p Group> {
+    pub(super) fn living<'p>(&self, process: &'p Process) -> Option<&'p Group> {
         let group = process.device.groups.get(self.group)?;
         core::ptr::eq(group, self.maker).then_some(group)
+    }
+
+    /// Asks for a look at a connection slot, which is ready since `at` unless it was before.
+    pub(super) fn note(&mut self, slot: usize, at: u64) {
+        let (word, bit) = (slot % CONNS / 64, 1 << (slot % 64));
+        if self.pending[word] & bit == 0 {
+            self.pending[word] |= bit;
+            self.since[slot % CONNS] = at;
+        }
     }
 }
 
@@ -87,6 +91,7 @@ impl State {
                 (self.regs.len() - 1) as u32
             }
         };
+        self.inner += 1;
         let at = fd.unsigned_abs() as usize;
         if self.by_fd.len() <= at {
             self.by_fd.resize(at + 1, None);
@@ -113,6 +118,7 @@ impl State {
                 }
             }
         }
+        self.inner -= usize::from(reg.place == Place::Inner);
         self.regs[index as usize].used = false;
         self.free.push(index);
     }
@@ -161,7 +167,10 @@ impl State {
             maker: group,
             regs: Box::new([None; CONNS]),
             pending: [0; CONN_WORDS],
+            since: Box::new([0; CONNS]),
         });
+        // Who waits allocates nothing.
+        self.sorted.reserve(self.members.len() * CONNS);
         self.members.last_mut()
     }
 
@@ -177,7 +186,7 @@ impl State {
         let first = member.regs[slot];
         member.regs[slot] = Some(index);
         // What is there already is found by a look; an edge-triggered one has been told of it.
-        member.pending[slot / 64] |= 1 << (slot % 64);
+        member.note(slot, clock::ticks());
         let queue_slot = member.slot;
         // What the kernel has to tell and has not told is kept; what it tells of the change itself
         // has been told, unless it came meanwhile.
@@ -194,6 +203,7 @@ impl State {
         if let Some((own, _)) = ctx.lines() {
             doorbell::want(&own.want_ready, queue_slot);
         }
+        self.inner -= usize::from(reg.place == Place::Inner);
         if let Some(reg) = self.reg(index) {
             reg.place = Place::Shared;
             reg.next = first;
@@ -220,6 +230,7 @@ impl State {
             && raw::epoll_ctl(outer, libc::EPOLL_CTL_ADD, reg.fd, reg.events, reg.data).is_ok()
         {
             reg.place = Place::Outer;
+            self.inner -= 1;
         }
     }
 
@@ -231,138 +242,8 @@ impl State {
         let group = conn.group.load(Ordering::Relaxed) as usize;
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
         if let Some(member) = self.members.iter_mut().find(|member| member.group == group) {
-            member.pending[slot % CONNS / 64] |= 1 << (slot % 64);
+            member.note(slot, clock::ticks());
         }
-    }
-
-    /// Whether anything is ready, without telling of it.
-    pub(super) fn any_ready(&mut self, instance: &Instance, process: &Process) -> bool {
-        let mut found = false;
-        let turn = self.turn;
-        self.collect(instance, process, &mut |_, _| {
-            found = true;
-            false
-        });
-        self.turn = turn;
-        found
-    }
-
-    /// Collects what is ready of the shared connections; `emit` says whether there was room for
-    /// the event. True: something may be left.
-    pub(super) fn collect(
-        &mut self,
-        instance: &Instance,
-        process: &Process,
-        emit: &mut dyn FnMut(u32, u64) -> bool,
-    ) -> bool {
-        while let Some(index) = self.stash.pop() {
-            if !self.tell_stashed(process, index, emit) {
-                self.stash.push(index);
-                return true;
-            }
-        }
-        let count = self.members.len();
-        if count == 0 {
-            return false;
-        }
-        for member in &mut self.members {
-            let Some(group) = member.living(process) else { continue };
-            let slots = group.own_slots();
-            if let Some(wait) = slots.and_then(|slots| slots.get(member.slot)) {
-                let pending = &mut member.pending;
-                doorbell::take_ready(wait, |conn| pending[conn / 64] |= 1 << (conn % 64));
-            }
-        }
-        // Round and round: the one that was told of last comes last.
-        let (first, from) = (self.turn.0 % count, self.turn.1);
-        for step in 0..=count {
-            let at = (first + step) % count;
-            let range = match step {
-                0 => from..CONNS,
-                _ if step == count => 0..from,
-                _ => 0..CONNS,
-            };
-            if self.collect_member((instance, process), at, range, emit) {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn collect_member(
-        &mut self,
-        (instance, process): (&Instance, &Process),
-        at: usize,
-        range: core::ops::Range<usize>,
-        emit: &mut dyn FnMut(u32, u64) -> bool,
-    ) -> bool {
-        for word in range.start / 64..range.end.div_ceil(64) {
-            let mut bits = self.members[at].pending[word];
-            while bits != 0 {
-                let bit = bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let slot = word * 64 + bit;
-                if !range.contains(&slot) {
-                    continue;
-                }
-                let Some(group) = self.members[at].living(process) else { return false };
-                match self.look((instance, process), at, group, slot, emit) {
-                    Looked::NoRoom => {
-                        self.turn = (at, slot);
-                        return true;
-                    }
-                    Looked::Nothing => self.members[at].pending[word] &= !(1 << bit),
-                    Looked::Told => {
-                        self.turn = (at, slot + 1);
-                        self.members[at].pending[word] &= !(1 << bit);
-                    }
-                    Looked::Stays => self.turn = (at, slot + 1),
-                }
-            }
-        }
-        false
-    }
-
-    /// Looks at one connection.
-    fn look(
-        &mut self,
-        (instance, process): (&Instance, &Process),
-        at: usize,
-        group: &Group,
-        slot: usize,
-        emit: &mut dyn FnMut(u32, u64) -> bool,
-    ) -> Looked {
-        let mut looked = Looked::Nothing;
-        let mut next = self.members[at].regs[slot];
-        let Some(index) = group.conn_at(slot) else { return looked };
-        let Some(conn) = process.device.arena.conn(index) else { return looked };
-        while let Some(this) = next {
-            let Some(reg) = self.reg(this) else { break };
-            next = reg.next;
-            // Whatever the program asks to be told of.
-            Ctx { process, index, conn, fd: reg.fd }.see_leave();
-            if reg.conn != index || reg.fired || reg.parked {
-                continue;
-            }
-            let ctx = Ctx { process, index, conn, fd: reg.fd };
-            let Some(events) = reg.news(&ctx) else { continue };
-            let (data, edge) = (reg.data, reg.events & ET != 0);
-            if edge && conn.has(ENDS) {
-                // What the kernel has to tell of the same change is told with this.
-                self.take_inner(instance, process);
-            }
-            if !emit(events, data) {
-                return Looked::NoRoom;
-            }
-            let Some(reg) = self.reg(this) else { continue };
-            reg.told(&ctx, events);
-            if reg.events & ONESHOT == 0 && reg.events & ET == 0 {
-                looked = Looked::Stays;
-            } else if looked == Looked::Nothing {
-                looked = Looked::Told;
-            }
-        }
-        looked
     }
 
     /// Takes what the inner epoll has to tell of shared connections, which say for themselves what
@@ -389,7 +270,7 @@ impl State {
 
     /// Tells what was taken before, as far as it still holds: the kernel looks once more, too.
     /// False: there was no room.
-    fn tell_stashed(
+    pub(super) fn tell_stashed(
         &mut self,
         process: &Process,
         index: u32,
@@ -486,13 +367,14 @@ impl State {
         let Some(member) = self.members.iter_mut().find(|member| member.group == group) else {
             return;
         };
-        for (slot, first) in member.regs.iter().enumerate() {
+        for slot in 0..CONNS {
+            let first = member.regs[slot];
             if let Some(reg) = first.and_then(|index| self.regs.get_mut(index as usize)) {
                 if let Some(conn) = process.device.arena.conn(reg.conn) {
                     conn.raise(flag::TCP_NEWS);
                 }
                 reg.whole = true;
-                member.pending[slot / 64] |= 1 << (slot % 64);
+                member.note(slot, clock::ticks());
             }
         }
     }

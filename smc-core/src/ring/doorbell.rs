@@ -22,6 +22,9 @@
 //! *A and the fence in [`take_ready`]*: an announcer that leaves the bit alone, because it is set,
 //! has published before its taker looks at the ring.
 //!
+//! Who collects the bitmap tells of connections in the order in which they became ready, as the
+//! kernel does. So an announcer notes the time in [`Line::since`] of its line before it sets a bit.
+//!
 //! The words belong to the peer or are writable by it: a hostile one can lose its own news or cost
 //! a bell in vain. Loops are bounded by the number of slots and connections.
 use crate::shm::layout::{Line, WaitSlot, CONNS, WAIT_SLOTS};
@@ -30,16 +33,23 @@ use crate::sync::{fence_after_rmw, full_fence, AtomicU64, Ordering};
 /// Tells the other side that connection `conn` has news.
 ///
 /// The caller has just published them. `peer` is the other side's line of that connection, `slots`
-/// are the other side's [`WAIT_SLOTS`], `ring_bell` wakes the owner of a slot.
+/// are the other side's [`WAIT_SLOTS`], `note_time` stores [`Line::since`] and `ring_bell` wakes the
+/// owner of a slot.
 #[inline]
-pub fn announce(conn: usize, peer: &Line, slots: &[WaitSlot], ring_bell: impl FnMut(usize)) {
+pub fn announce(
+    conn: usize,
+    peer: &Line,
+    slots: &[WaitSlot],
+    note_time: impl Fn(),
+    ring_bell: impl FnMut(usize),
+) {
     // Fence A.
     full_fence();
     // Relaxed: ordered by the fence.
     let ready = peer.want_ready.load(Ordering::Relaxed);
     let bell = peer.want_bell.load(Ordering::Relaxed);
     if ready | bell != 0 {
-        tell(conn, ready, bell, slots, ring_bell);
+        tell(conn, (ready, bell), slots, note_time, ring_bell);
     }
 }
 
@@ -62,7 +72,13 @@ pub fn announce_own(conn: usize, own: &Line, slots: &[WaitSlot], mut ring_bell: 
     }
 }
 
-fn tell(conn: usize, ready: u64, bell: u64, slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
+fn tell(
+    conn: usize,
+    (ready, bell): (u64, u64),
+    slots: &[WaitSlot],
+    note_time: impl Fn(),
+    mut ring_bell: impl FnMut(usize),
+) {
     let conn = conn & (CONNS - 1);
     let bit = 1_u64 << (conn & 63);
     let mut set = false;
@@ -70,6 +86,7 @@ fn tell(conn: usize, ready: u64, bell: u64, slots: &[WaitSlot], mut ring_bell: i
         let word = &slot.ready[conn >> 6];
         // Relaxed: see "A and the fence in take_ready".
         if word.load(Ordering::Relaxed) & bit == 0 {
+            note_time();
             // Release: pairs with the Acquire in take_ready.
             word.fetch_or(bit, Ordering::Release);
             set = true;

@@ -65,8 +65,8 @@ pub struct Line {
     pub cons: AtomicU64,
     /// [`flags`].
     pub flags: AtomicU32,
-    /// Spare.
-    pub reserved: AtomicU32,
+    /// When this side last set a ready bit of the connection, see [`crate::ring::doorbell`].
+    pub since: AtomicU32,
     /// Wait slots of this side whose ready bit is wanted (epoll instances).
     pub want_ready: AtomicU64,
     /// Wait slots of this side where a thread sleeps for this connection alone.

@@ -20,6 +20,25 @@ pub fn ticks() -> u64 {
     raw::monotonic_ns()
 }
 
+/// Ticks in a unit of [`short`], as a power of two.
+const SHORT: u32 = 5;
+
+/// A moment in 32 bits: some nanoseconds apart, unique for seconds.
+#[inline(always)]
+pub fn short(ticks: u64) -> u32 {
+    #[allow(clippy::cast_possible_truncation)] // the high bits are what it does without
+    {
+        (ticks >> SHORT) as u32
+    }
+}
+
+/// The moment next to `now` that a [`short`] one means.
+#[inline(always)]
+pub fn long(short_form: u32, now: u64) -> u64 {
+    let ahead = short_form.wrapping_sub(short(now)).cast_signed();
+    now.saturating_add_signed(i64::from(ahead) << SHORT)
+}
+
 /// A duration in ticks.
 #[inline]
 pub fn us_to_ticks(us: u64) -> u64 {
@@ -43,5 +62,20 @@ pub fn calibrate() {
     let rate = passed / (ns / 1_000).max(1);
     if rate > 0 {
         TICKS_PER_US.store(rate, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{long, short, SHORT};
+
+    #[test]
+    fn a_short_moment_is_found_again() {
+        let now = 123_456_789_012_345;
+        for distance in [-(1_i64 << 35), -1000, -(1 << SHORT), 0, 1 << SHORT, 1000, 1 << 35] {
+            let then = now + (distance >> SHORT << SHORT);
+            let found = long(short(then.cast_unsigned()), now.cast_unsigned());
+            assert_eq!(found.cast_signed(), then, "{distance}");
+        }
     }
 }

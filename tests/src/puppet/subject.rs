@@ -59,8 +59,21 @@ impl Subject {
         self.connect_with(Buffers::default())
     }
 
+    /// A connection that has carried nothing yet.
+    pub fn connect_new(&self) -> Conn {
+        self.open(Buffers::default())
+    }
+
     /// A connection with these buffers at both ends.
     pub fn connect_with(&self, buffers: Buffers) -> Conn {
+        let conn = self.open(buffers);
+        if self.warm {
+            conn.talk(matches!(self.way, Way::Port(_)), TURNS, TURN);
+        }
+        conn
+    }
+
+    fn open(&self, buffers: Buffers) -> Conn {
         let id = self.next.replace(self.next.get() + 1);
         let (a, b) = (i64::from(buffers.send), i64::from(buffers.receive));
         let fd = match self.way {
@@ -79,11 +92,7 @@ impl Subject {
             }
         };
         self.control.result();
-        let conn = Conn::new(fd, id, self.control.clone());
-        if self.warm {
-            conn.talk(matches!(self.way, Way::Port(_)), TURNS, TURN);
-        }
-        conn
+        Conn::new(fd, id, self.control.clone())
     }
 
     /// The listening socket, if the subject is the server.

@@ -147,13 +147,17 @@ impl Epoll {
 
     /// `epoll_wait`: what came, in the order of the data words.
     pub fn wait(&self, max: c_int, timeout: c_int) -> Vec<(u64, u32)> {
+        let mut got = self.wait_in_order(max, timeout);
+        got.sort_unstable();
+        got
+    }
+
+    /// `epoll_wait`: what came, in the order in which it was told.
+    pub fn wait_in_order(&self, max: c_int, timeout: c_int) -> Vec<(u64, u32)> {
         let mut room = vec![epoll_event { events: 0, u64: 0 }; max.max(1).unsigned_abs() as usize];
         // SAFETY: the array has room for `max` events.
         let ret = Ret::of(unsafe { libc::epoll_wait(self.fd, room.as_mut_ptr(), max, timeout) });
-        let mut got: Vec<(u64, u32)> =
-            room.iter().take(ret.count()).map(|event| (event.u64, event.events)).collect();
-        got.sort_unstable();
-        got
+        room.iter().take(ret.count()).map(|event| (event.u64, event.events)).collect()
     }
 
     /// `epoll_wait` without waiting, in transcript form: `0:IN|OUT 1:HUP`, or `none`.

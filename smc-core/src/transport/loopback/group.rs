@@ -12,7 +12,7 @@ use crate::shm::layout::{
 use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use crate::sys::lock::Lock;
 use crate::sys::mem::Mapping;
-use crate::sys::{mem, raw, scm};
+use crate::sys::{clock, mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
 
@@ -313,9 +313,10 @@ impl Group {
     /// Tells the peer that a connection has news.
     #[inline]
     pub(crate) fn announce(&self, conn: &Conn, device: &Device) {
-        let (Some((_, peer)), Some(slots)) = (self.lines(conn), self.peer_slots()) else { return };
+        let (Some((own, peer)), Some(slots)) = (self.lines(conn), self.peer_slots()) else { return };
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
-        doorbell::announce(slot, peer, slots, |slot| self.ring_bell(slot, device));
+        let note_time = || own.since.store(clock::short(clock::ticks()), Ordering::Relaxed);
+        doorbell::announce(slot, peer, slots, note_time, |slot| self.ring_bell(slot, device));
     }
 
     /// Tells sleepers of this side what the peer will not: there is room again.

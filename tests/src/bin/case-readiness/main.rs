@@ -14,6 +14,7 @@ use smc_tests::puppet::{self, Entry};
 const CASES: &[Entry] = &[
     ("d1_one_event", several::one_event),
     ("d1_fair", several::fair),
+    ("d1_in_order", several::in_order),
     ("d2_rearm", matrix::rearm),
     ("d2_arrival", matrix::arrival),
     ("d3_no_interest", matrix::no_interest),

@@ -64,6 +64,46 @@ pub(crate) fn fair(subject: &Subject) {
     }
 }
 
+/// Who becomes ready first is told of first, whatever carries the bytes.
+pub(crate) fn in_order(subject: &Subject) {
+    const ORDERS: [[usize; 6]; 4] =
+        [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 0, 5, 1, 4, 2], [2, 5, 0, 4, 3, 1]];
+    let mut conns: Vec<_> = (0..6).map(|_| subject.connect()).collect();
+    for (name, kind) in [("level", 0), ("edge", ET)] {
+        let epoll = Epoll::new();
+        for (id, conn) in conns.iter().enumerate() {
+            epoll.add(conn.fd, IN | kind, id as u64);
+        }
+        say!("{name}: nothing {}", epoll.twice());
+        for order in ORDERS {
+            for id in order {
+                conns[id].peer_sends(10);
+            }
+            let told = |got: Vec<(u64, u32)>| got.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+            // In two parts: who is left comes first the next time.
+            let mut first = told(epoll.wait_in_order(4, 0));
+            for id in &first {
+                assert!(conns[usize::try_from(*id).unwrap()].takes(10));
+            }
+            first.extend(told(epoll.wait_in_order(4, 0)));
+            say!("{name}: sent {order:?}, told {first:?}");
+            for id in &first[4..] {
+                assert!(conns[usize::try_from(*id).unwrap()].takes(10));
+            }
+            say!("{name}: then {}", epoll.twice());
+        }
+    }
+    // One that is new, and speaks before another that is not.
+    let new = subject.connect_new();
+    let epoll = Epoll::new();
+    epoll.add(conns[0].fd, IN, 0);
+    epoll.add(new.fd, IN, 1);
+    new.peer_sends(10);
+    conns[0].peer_sends(10);
+    say!("a new one first: {:?}", epoll.wait_in_order(4, 0));
+    conns.clear();
+}
+
 /// One socket in two epolls: both say so, each by its own rule.
 pub(crate) fn two_epolls(subject: &Subject) {
     let mut conn = subject.connect();
