@@ -15,6 +15,7 @@ set -euo pipefail
 
 stages=(
     format lint docs unit loom build exports layers size deps shell fuzz instructions black-box
+    conformance
 )
 # Exit status by which a stage says that it cannot run here.
 readonly skipped=77
@@ -103,6 +104,9 @@ stage_black-box() {
     timeout "$limit" cargo test --release --locked -p smc-tests --no-fail-fast -- \
         --exact --test-threads 1 $failed
 }
+
+# Suites that others wrote, the short form of it.
+stage_conformance() { timeout "$limit" scripts/conformance.sh --short; }
 
 usage() { say "usage: scripts/test.sh [--list | STAGE…]"; }
 
