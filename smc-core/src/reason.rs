@@ -107,6 +107,7 @@ reasons! {
     NO_CONSENT = 0x0a19_0000, "the reader has not agreed to the ring";
     PEER_GONE = 0x0a1a_0000, "the peer's process has ended";
     RECONNECTED = 0x0a1b_0000, "the socket was disconnected and connected again";
+    SIGIO = 0x0a1c_0000, "the program asked for a signal when the socket is ready";
 }
 
 impl Reason {

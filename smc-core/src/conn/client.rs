@@ -41,7 +41,7 @@ impl Ctx<'_> {
         let mut rest = Rest::MayCome;
         let mut looks = 0;
         loop {
-            let got = peek(&mut bytes, flags | libc::MSG_PEEK);
+            let got = self.at_the_start(|| peek(&mut bytes, flags | libc::MSG_PEEK));
             let Ok(len) = usize::try_from(got) else { return Err(Ok(got)) };
             if self.judge(bytes.get(..len).unwrap_or(&[]), rest) == Head::Program {
                 return Ok(());
@@ -71,7 +71,8 @@ impl Ctx<'_> {
         let mut rest = Rest::MayCome;
         // A look at an empty queue would take a pending error away from the program.
         while tcp::queued_in(self.fd()).is_ok_and(|queued| queued > 0) {
-            let Ok(len) = raw::recv(self.fd(), &mut bytes, libc::MSG_PEEK) else { return };
+            let peeked = self.at_the_start(|| raw::recv(self.fd(), &mut bytes, libc::MSG_PEEK));
+            let Ok(len) = peeked else { return };
             let head = self.judge(bytes.get(..len).unwrap_or(&[]), rest);
             if head == Head::Program || !self.is_ended() {
                 return;

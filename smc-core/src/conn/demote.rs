@@ -3,12 +3,14 @@
 //! *Sending*: this side says that its ring ends where it is filled to and goes on over TCP; the
 //! reader drains the ring, then reads TCP. *Receiving*: this side says how far it has read the ring;
 //! the peer sends what lies behind that once more, over TCP, and goes on there. Neither waits for
-//! the other, so a process may do both and be replaced by another program at once.
+//! the other, so a process may do both and be replaced by another program at once. *Asking*: this side
+//! goes on living and reads its ring to the end; the peer goes back to TCP with its next call.
 use super::Ctx;
-use crate::arena::{flag, phase, MODE_RING, MODE_TCP};
+use crate::arena::{flag, phase, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::errno::Errno;
 use crate::proto::Stop;
 use crate::reason::Reason;
+use crate::shm::layout::flags;
 use crate::sync::Ordering;
 use crate::sys::iov::output;
 use crate::sys::raw;
@@ -125,11 +127,61 @@ impl Ctx<'_> {
         conn.tx_mode.store(MODE_TCP, Ordering::Release);
     }
 
-    /// Honours it if the peer has said so: before anything is put into the ring, and after. What is
+    /// The peer shall send over TCP from now on. What the ring holds is read from it first, and then the
+    /// kernel's calls are the program's own again.
+    pub(crate) fn ask_for_tcp(&self) {
+        self.conn.raise(flag::RX_TCP);
+        if let Some(link) = self.link().filter(|_| self.conn.has(flag::CONSENTED)) {
+            link.say_ask_for_tcp();
+        }
+    }
+
+    /// Whether the peer has gone back to TCP, and all that it sent by the ring is read: from here on
+    /// the kernel's calls will do.
+    #[cold]
+    pub(crate) fn is_done_with_the_ring(&self) -> bool {
+        let conn = self.conn;
+        // First of all: the peer does not switch after it.
+        if !self.link().is_some_and(|link| link.peer().back_on_tcp) {
+            return conn.rx_mode.load(Ordering::Acquire) == MODE_TCP;
+        }
+        match self.see_switch() {
+            Ok(MODE_TCP) => return true,
+            Ok(MODE_HYBRID) => {}
+            Ok(MODE_RING) if !self.has_unread() => {}
+            _ => return false,
+        }
+        let _rx = conn.lock_rx();
+        conn.rx_mode.store(MODE_TCP, Ordering::Release);
+        conn.lower(flag::CONSENTED);
+        true
+    }
+
+    /// Sender: the peer has asked for TCP.
+    #[cold]
+    pub(crate) fn honour_ask(&self) {
+        let conn = self.conn;
+        let Some((own, _)) = self.lines() else { return };
+        if own.flags.load(Ordering::Relaxed) & flags::BACK_ON_TCP != 0 {
+            return;
+        }
+        let _tx = conn.lock_tx();
+        conn.raise(flag::TX_TCP);
+        if let Some(link) = self.link() {
+            link.say_back_on_tcp();
+        }
+        conn.tx_mode.store(MODE_TCP, Ordering::Release);
+    }
+
+    /// Honours it if the peer has said that it leaves, or asks for TCP: before anything is put into the ring, and after. What is
     /// put while the peer leaves is seen by one of the two.
     #[inline(always)]
     pub(crate) fn see_leave(&self) {
-        if self.link().is_some_and(|link| self.must_leave(link.peer())) {
+        let peer = self.link().map(Link::peer).unwrap_or_default();
+        if peer.asks_for_tcp {
+            self.honour_ask();
+        }
+        if self.must_leave(peer) {
             self.honour_leave();
         }
     }

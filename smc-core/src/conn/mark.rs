@@ -15,6 +15,10 @@ pub(crate) const MARK: [(c_int, c_int, c_int); 4] = [
     (libc::IP_BIND_ADDRESS_NO_PORT, 1, 0),
     (IP_RECVERR_RFC4884, 1, 0),
 ];
+/// Options of the mark that a value without a byte is refused for.
+pub(super) const NEEDS_A_BYTE: [c_int; 2] = [libc::IP_MULTICAST_LOOP, IP_MULTICAST_ALL];
+/// Options of the mark that take 0 and 1 alone.
+pub(super) const ONE_OR_NONE: [c_int; 2] = [IP_MULTICAST_ALL, IP_RECVERR_RFC4884];
 const IP_MULTICAST_ALL: c_int = 49;
 const IP_RECVERR_RFC4884: c_int = 26;
 

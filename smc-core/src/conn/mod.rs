@@ -16,6 +16,7 @@
 //! demote      back to TCP in mid-stream
 //! close       shutdown, close, what a peer's end means
 //! opts        options and ioctls that the program must see as it left them
+//! needs       options that only the kernel's TCP can honour
 //! ```
 mod client;
 pub(crate) mod close;
@@ -25,6 +26,7 @@ pub(crate) mod file;
 pub(crate) mod forecast;
 pub(crate) mod holders;
 mod mark;
+pub(crate) mod needs;
 pub(crate) mod numbers;
 pub(crate) mod opts;
 pub(crate) mod pipe;

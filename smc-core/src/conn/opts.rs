@@ -1,9 +1,8 @@
 //! Options and ioctls that the program must see as it left them.
-use super::mark::{is_of_mark, MARK};
+use super::mark::{is_of_mark, MARK, NEEDS_A_BYTE, ONE_OR_NONE};
 use super::Ctx;
 use crate::arena::{flag, MODE_DRAIN, MODE_RING, MODE_TCP};
 use crate::errno::{Errno, Ret};
-use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::{raw, tcp};
@@ -12,9 +11,7 @@ use libc::{c_int, c_ulong, c_void, socklen_t};
 
 const FIONREAD: c_ulong = 0x541b;
 const SIOCATMARK: c_ulong = 0x8905;
-/// Options after which only the kernel can handle the stream.
-const TCP_REPAIR: c_int = 19;
-const TCP_ULP: c_int = 31;
+const FIOASYNC: c_ulong = 0x5452;
 
 impl Ctx<'_> {
     /// Number of an option of the mark, if the socket bears it.
@@ -33,7 +30,10 @@ impl Ctx<'_> {
         len: *mut socklen_t,
         real: impl FnOnce() -> isize,
     ) -> Ret {
-        let Some(bit) = self.mark_bit(level, name) else { return Ok(real()) };
+        let Some(bit) = self.mark_bit(level, name) else {
+            let answer = self.ask_by_mapping((level, name), value, len);
+            return answer.unwrap_or_else(|| Ok(real()));
+        };
         let result = real();
         if result == 0 {
             let changed = self.conn.has(1 << (flag::VIEW_SHIFT + bit as u32));
@@ -57,11 +57,16 @@ impl Ctx<'_> {
         real: impl FnOnce() -> isize,
     ) -> Ret {
         if let Some(bit) = self.mark_bit(level, name) {
+            // A socket of TCP takes the value so, too (`do_ip_setsockopt`).
             let own = match len {
-                0 => return Ok(real()),
+                0 if NEEDS_A_BYTE.contains(&name) => return Err(Errno::INVAL),
+                0 => 0,
                 1..=3 => c_int::from(fetch(value.cast::<u8>())?),
                 _ => fetch(value.cast::<c_int>())?,
             };
+            if ONE_OR_NONE.contains(&name) && !(0..=1).contains(&own) {
+                return Err(Errno::INVAL);
+            }
             let changed = c_int::from(own != 0) != MARK[bit].2;
             let view = 1 << (flag::VIEW_SHIFT + bit as u32);
             if changed {
@@ -74,12 +79,11 @@ impl Ctx<'_> {
         if is_of_mark(level, name) {
             self.conn.raise(flag::OWN_OPTIONS);
         }
-        match (level, name) {
-            (libc::IPPROTO_TCP, TCP_ULP) => self.leave(Reason::KTLS),
-            (libc::IPPROTO_TCP, TCP_REPAIR) => self.leave(Reason::REPAIR),
-            _ => {}
-        }
+        self.before_option((level, name), value);
         let result = real();
+        if result == 0 {
+            self.after_option((level, name), value, len);
+        }
         if result == 0 && level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
             // The kernel's word: it limits what the program asks for.
             let mut low: c_int = 1;
@@ -107,9 +111,7 @@ impl Ctx<'_> {
                 let mode = self.see_switch()?;
                 let mut count = tcp::queued_in(self.fd()).unwrap_or(0);
                 if mode == MODE_RING || mode == MODE_DRAIN {
-                    let mut rx = self.conn.lock_rx();
-                    let queued = self.link().map(|link| link.receiver(&mut rx).queued());
-                    count += queued.and_then(Result::ok).unwrap_or(0);
+                    count += self.queued_in_ring();
                 }
                 Self::answer(arg, count)
             }
@@ -120,8 +122,25 @@ impl Ctx<'_> {
                 }
                 Ok(real())
             }
+            FIOASYNC => {
+                let result = real();
+                if result == 0 && fetch(arg as *const c_int).is_ok_and(|on| on != 0) {
+                    self.wants_signals();
+                }
+                Ok(result)
+            }
             _ => Ok(real()),
         }
+    }
+
+    /// Bytes that the ring holds for this side.
+    pub(super) fn queued_in_ring(&self) -> usize {
+        if self.conn.rx_mode.load(Ordering::Acquire) < MODE_DRAIN {
+            return 0;
+        }
+        let mut rx = self.conn.lock_rx();
+        let queued = self.link().map(|link| link.receiver(&mut rx).queued());
+        queued.and_then(Result::ok).unwrap_or(0)
     }
 
     fn answer(arg: usize, count: usize) -> Ret {

@@ -36,7 +36,7 @@ pub(crate) fn recv(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce()
     if ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_TCP {
         over_tcp(ctx, bufs, flags, real)
     } else {
-        past_consent(ctx, bufs, flags)
+        past_consent(ctx, bufs, flags, real)
     }
 }
 
@@ -63,7 +63,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
             }
             if ctx.has_lost_its_number() {
                 // The program's own call has nothing to go by any more.
-                return past_consent(ctx, bufs, flags);
+                return past_consent(ctx, bufs, flags, real);
             }
         }
         phase::IDLE => ctx.offer_aside(),
@@ -71,15 +71,15 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
     }
     ctx.progress();
     if conn.rx_mode.load(Ordering::Acquire) != MODE_TCP {
-        return past_consent(ctx, bufs, flags);
+        return past_consent(ctx, bufs, flags, real);
     }
-    let Some(inside) = enter_rx(conn) else { return past_consent(ctx, bufs, flags) };
+    let Some(inside) = enter_rx(conn) else { return past_consent(ctx, bufs, flags, real) };
     let got = real();
     drop(inside);
     if let (Ok(bytes), 0) = (usize::try_from(got), flags & libc::MSG_PEEK) {
         ctx.traffic(bytes, true);
     }
-    Ok(if flags & libc::MSG_PEEK == 0 { ctx.received_tcp(got) } else { got })
+    Ok(ctx.received_by(flags, got))
 }
 
 impl<'a> Ctx<'a> {
@@ -91,6 +91,15 @@ impl<'a> Ctx<'a> {
             }
         }
         got
+    }
+
+    /// What a call with these flags has brought over TCP.
+    fn received_by(&self, flags: c_int, got: isize) -> isize {
+        if flags & libc::MSG_PEEK == 0 {
+            self.received_tcp(got)
+        } else {
+            got
+        }
     }
 
     fn received_ring(&self, bytes: usize) {
@@ -146,7 +155,12 @@ enum Step {
     Empty,
 }
 
-fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
+fn past_consent(
+    ctx: &Ctx<'_>,
+    bufs: &Bufs,
+    flags: c_int,
+    real: impl FnOnce() -> isize,
+) -> Ret {
     let total = bufs.total()?;
     let low = ctx.conn.low_water.load(Ordering::Relaxed) as usize;
     let wanted = if flags & libc::MSG_WAITALL != 0 { total } else { low.min(total) };
@@ -158,6 +172,9 @@ fn past_consent(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Ret {
         if flags & libc::MSG_PEEK != 0 {
             // Each look is a whole one.
             call.restart();
+        }
+        if ctx.conn.has(flag::RX_TCP) && call.done == 0 && ctx.is_done_with_the_ring() {
+            return Ok(ctx.received_by(flags, real()));
         }
         let step = match call.step() {
             Ok(step) => step,

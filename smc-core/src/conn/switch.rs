@@ -82,12 +82,20 @@ impl Ctx<'_> {
             // Release: pairs with the Acquire in `switch_tx` of the peer; all of the above is done.
             own.flags.fetch_or(flags::RX_CONSENT, Ordering::Release);
         }
+        if conn.has(flag::RX_TCP) {
+            // Another thread has asked for TCP meanwhile.
+            self.ask_for_tcp();
+        }
     }
 
     /// Sender: switches if it may. True: the ring is the way now.
     pub(crate) fn switch_tx(&self) -> bool {
         let conn = self.conn;
         let Some((own, peer)) = self.lines() else { return false };
+        if peer.flags.load(Ordering::Acquire) & flags::ASKS_FOR_TCP != 0 {
+            self.honour_ask();
+            return false;
+        }
         // Acquire: pairs with the Release in the peer's `consent`.
         let agreed = peer.flags.load(Ordering::Acquire) & flags::RX_CONSENT != 0;
         let attached = conn.phase() == phase::ATTACHED;

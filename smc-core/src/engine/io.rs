@@ -31,7 +31,8 @@ pub fn connect(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
-    if ctx.conn.phase() == phase::FRESH {
+    let from_birth = ctx.plain_from_birth();
+    if ctx.conn.phase() == phase::FRESH && from_birth.is_none() {
         ctx.mark();
     }
     let result = outside(real);
@@ -39,6 +40,7 @@ pub fn connect(
         count_connection(ctx.process);
         ctx.conn.raise(flag::CLIENT);
         let plain = match ctx.process.config.mode {
+            _ if from_birth.is_some() => from_birth,
             _ if ctx.conn.has(flag::MARKED) => None,
             Mode::Off | Mode::Rdma => Some(Reason::MODE_OFF),
             Mode::Auto | Mode::Loopback => Some(Reason::MARK),
@@ -240,8 +242,14 @@ pub fn setsockopt(
     }
 }
 /// `fcntl` on a tracked fd; `F_DUPFD` and `F_DUPFD_CLOEXEC` are told by [`super::duplicated`] as well.
-pub fn fcntl(fd: c_int, _cmd: c_int, _arg: usize, real: impl FnOnce() -> isize) -> Ret {
-    describe(fd, real)
+pub fn fcntl(fd: c_int, cmd: c_int, arg: usize, real: impl FnOnce() -> isize) -> Ret {
+    let result = describe(fd, real)?;
+    if cmd == libc::F_SETFL && result == 0 && arg & libc::O_ASYNC as usize != 0 {
+        if let Some((ctx, _critical)) = enter(fd) {
+            ctx.wants_signals();
+        }
+    }
+    Ok(result)
 }
 /// `fstat` and the like on a tracked fd: the kernel's answer, but for descriptors of ours.
 pub fn describe(fd: c_int, real: impl FnOnce() -> isize) -> Ret {

@@ -42,12 +42,14 @@ fn adopt(process: &Process, fd: c_int) {
     if tcp::is_listening(fd) {
         if let Some(ctx) = track(process, fd) {
             ctx.handshake(Setup::listens);
+            ctx.ask_what_it_needs();
         }
     } else if tcp::is_connected(fd) {
         if let Some(ctx) = track(process, fd) {
             count_connection(process);
             ctx.conn.raise(flag::ADOPTED);
             ctx.handshake(Setup::is_accepted);
+            ctx.ask_what_it_needs();
             if fd <= libc::STDERR_FILENO {
                 ctx.leave(Reason::STDIO);
             }
@@ -127,6 +129,9 @@ pub fn accepted(listener: c_int, fd: c_int) {
     if let Some(ctx) = track(process, fd) {
         count_connection(process);
         ctx.handshake(Setup::is_accepted);
+        if let Some(listener) = Ctx::of(process, listener) {
+            ctx.inherits(listener);
+        }
     }
 }
 /// An epoll instance was made.

@@ -14,7 +14,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// "SMCLGRP1": a region that is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SMCLGRP1");
 /// The version of this layout; both ends must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Connections of one link group, as many as the kernel's (`SMC_RMBS_PER_LGR_MAX`).
 pub const CONNS: usize = 256;
 /// 64-bit words of a bitmap of connections.
@@ -91,6 +91,8 @@ pub mod flags {
     pub const BACK_ON_TCP: u32 = 32;
     /// This side reads the ring no more; its consumer position is final.
     pub const LEFT: u32 = 64;
+    /// This side wants what comes next over TCP; what its ring holds it reads from there.
+    pub const ASKS_FOR_TCP: u32 = 128;
 }
 
 /// One connection of the group.

@@ -168,6 +168,9 @@ impl<'a> Link for MockLink<'a> {
     fn say_left(self) {
         self.mock.0.borrow_mut().said[self.side].left = true;
     }
+    fn say_ask_for_tcp(self) {
+        self.mock.0.borrow_mut().said[self.side].asks_for_tcp = true;
+    }
 }
 
 impl MockTx<'_> {

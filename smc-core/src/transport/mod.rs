@@ -72,6 +72,8 @@ pub(crate) trait Link: Copy {
     fn say_back_on_tcp(self);
     /// Says that this end reads no more here, after [`Receiver::leave`], and tells a sleeping peer.
     fn say_left(self);
+    /// Asks the peer to send elsewhere from now on; it answers by [`Peer::back_on_tcp`].
+    fn say_ask_for_tcp(self);
 }
 
 /// What the peer has said of its end of a connection.
@@ -85,6 +87,8 @@ pub(crate) struct Peer {
     pub(crate) back_on_tcp: bool,
     /// It reads no more here: what it has not taken is to be sent over TCP.
     pub(crate) left: bool,
+    /// It asks for what comes next to go elsewhere.
+    pub(crate) asks_for_tcp: bool,
 }
 
 impl Peer {

@@ -89,6 +89,7 @@ impl<'a> Link for Loopback<'a> {
             done_writing: flags & flags::DONE_WRITING != 0,
             back_on_tcp: flags & flags::BACK_ON_TCP != 0,
             left: flags & flags::LEFT != 0,
+            asks_for_tcp: flags & flags::ASKS_FOR_TCP != 0,
         }
     }
     fn is_gone(self) -> bool {
@@ -102,6 +103,10 @@ impl<'a> Link for Loopback<'a> {
     fn say_left(self) {
         // Release: pairs with the Acquire in `peer`; so is the consumer position.
         self.own.flags.fetch_or(flags::LEFT, Ordering::Release);
+        self.announce();
+    }
+    fn say_ask_for_tcp(self) {
+        self.own.flags.fetch_or(flags::ASKS_FOR_TCP, Ordering::Release);
         self.announce();
     }
 }
