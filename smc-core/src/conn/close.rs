@@ -18,6 +18,8 @@ impl Ctx<'_> {
             return Ok(real());
         }
         if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+            // What is to be sent again comes before the end.
+            self.see_leave();
             // Under the lock: what other threads send is before this, or fails.
             let _tx = conn.lock_tx();
             conn.raise(flag::TX_SHUT);
@@ -41,6 +43,7 @@ impl Ctx<'_> {
     pub(crate) fn last_close(&self) {
         let conn = self.conn;
         if conn.phase() == phase::ATTACHED {
+            self.see_leave();
             if self.has_unread() {
                 self.reset_on_close();
             }

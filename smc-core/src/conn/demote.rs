@@ -34,9 +34,24 @@ impl Ctx<'_> {
             self.withdraw(reason);
             return;
         }
+        if matches!(reason, Reason::STDIO | Reason::EXEC) && self.cannot_come_again() {
+            // Whoever reads it by calls that we see loses nothing.
+            return;
+        }
         self.stop_sending_in_ring();
         self.stop_reading_the_ring();
         self.conn.reason.store(reason.0, Ordering::Relaxed);
+    }
+
+    /// Whether bytes lie unread in the ring that the peer cannot send again: it has ended its stream.
+    pub(crate) fn cannot_come_again(&self) -> bool {
+        if self.conn.phase() != phase::ATTACHED || self.conn.has(flag::RX_TCP) {
+            return false;
+        }
+        let Some(link) = self.link() else { return false };
+        let peer = link.peer();
+        (peer.done_writing || peer.closed)
+            && link.receiver(&mut self.conn.lock_rx()).queued().is_ok_and(|n| n > 0)
     }
 
     /// A client that has read nothing yet: no ACCEPT will be taken out for it any more.
@@ -119,7 +134,13 @@ impl Ctx<'_> {
                     super::wait::poll_fds(self.process, &mut fds, Some(ROOM_NS)).ok();
                     waits += 1;
                 }
-                // Nobody reads it.
+                // Nobody reads it, for very long: it must not look as if this were all.
+                Err(Errno::AGAIN) => {
+                    drop(tx);
+                    self.fault(Reason::INTERR);
+                    return;
+                }
+                // Nobody can.
                 Err(_) => break,
             }
         }

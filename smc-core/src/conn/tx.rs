@@ -8,6 +8,7 @@ use crate::reason::Reason;
 use crate::ring::RingError;
 use crate::sync::Ordering;
 use crate::sys::iov::{input, Bufs};
+use crate::sys::thread::{keep_errno, outside};
 use crate::sys::{clock, raw};
 use crate::transport::loopback::Loopback;
 use crate::transport::{Link, Sender};
@@ -151,7 +152,10 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
         let full = match step(ctx, bufs, total, &mut place) {
             Step::Done => return Ok(ctx.sent_ring(place.done)),
             Step::Full(cons) => cons,
-            Step::Kernel if place.done > 0 => return Ok(ctx.sent_ring(place.done)),
+            Step::Kernel if place.done > 0 => {
+                ctx.sent_ring(place.done);
+                return Ok(rest_over_tcp(ctx, bufs, total, place, flags).cast_signed());
+            }
             Step::Kernel => return Ok(ctx.sent_tcp(real())),
             Step::Failed(errno) => return place.or(errno).map(|done| ctx.sent_ring(done)),
         };
@@ -181,6 +185,31 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
             Err(errno) => return place.or(errno).map(|done| ctx.sent_ring(done)),
         }
     }
+}
+
+/// A part is in the ring, or was sent again after the peer has left that: where the call may wait
+/// the rest goes over TCP, since the kernel sends all of it then. How much was sent in all.
+#[cold]
+fn rest_over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, mut place: Place, flags: c_int) -> usize {
+    let waits = flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(ctx.fd());
+    if !waits || ctx.conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+        return place.done;
+    }
+    while place.done < total {
+        let part = bufs.part(place.buffer, place.skip, total - place.done);
+        let Ok((base, len)) = part else { break };
+        if len == 0 {
+            place.buffer += 1;
+            place.skip = 0;
+            continue;
+        }
+        let send = || ctx.process.real.send_part(ctx.fd(), base, len, flags);
+        let Ok(sent) = usize::try_from(keep_errno(|| outside(send))) else { break };
+        ctx.sent_tcp(sent.cast_signed());
+        place.done += sent;
+        place.skip += sent;
+    }
+    place.done
 }
 
 enum Step {
