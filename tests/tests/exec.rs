@@ -92,3 +92,16 @@ fn e7_static_children() {
     let program = compile_c("static_echo", &["-static"]);
     exec("static").args([program.to_str().unwrap()]).check();
 }
+
+/// A stream becomes a child's standard input while the peer is sending: its call returns when all
+/// is sent.
+#[test]
+fn e7_input_of_a_busy_peer() {
+    exec("busy_input").check();
+}
+
+/// A stream becomes a child's standard input when the peer has sent all and ended.
+#[test]
+fn e7_input_that_has_ended() {
+    exec("ended_input").check();
+}

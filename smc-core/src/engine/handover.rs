@@ -182,7 +182,8 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     let mut taken = ConnSet::new();
     if let Some(handover) = &mut handover {
         each_inherited(process, heir, |ctx| {
-            if standard.has(ctx.index) || !goes_on(&ctx, heir) {
+            let low = standard.has(ctx.index) && !ctx.cannot_come_again();
+            if low || !goes_on(&ctx, heir) {
                 return;
             }
             // Under the lock: nobody attaches it meanwhile, nor afterwards what two images hold.

@@ -98,6 +98,7 @@ pub fn fork_child() {
 pub fn process_exit() {
     let Some(process) = process::get() else { return };
     for_each_conn(process, |ctx| {
+        ctx.see_leave();
         if !ctx.is_shared() {
             if ctx.has_unread() {
                 ctx.reset_on_close();

@@ -4,6 +4,7 @@
 mod again;
 mod children;
 mod images;
+mod input;
 mod plain;
 mod threads;
 mod upgrade;
@@ -27,6 +28,7 @@ fn then(what: &str, words: &[String]) {
             let fds: Vec<i32> = words.iter().map(|word| word.parse().unwrap()).collect();
             upgrade::go_on(&fds);
         }
+        "take_input" => input::take_input(),
         "activated" => upgrade::activated(),
         other => panic!("no such image: {other}"),
     }
@@ -62,6 +64,10 @@ fn main() {
         ("activation", Role::Client(port)) => upgrade::activating_client(port),
         ("static", Role::Server) => plain::static_server(args[0]),
         ("static", Role::Client(port)) => plain::standard_client(port),
+        ("busy_input", Role::Server) => input::busy_server(),
+        ("busy_input", Role::Client(port)) => input::busy_client(port),
+        ("ended_input", Role::Server) => input::ended_server(),
+        ("ended_input", Role::Client(port)) => input::ended_client(port),
         other => panic!("no such case: {other:?}"),
     }
 }
