@@ -122,6 +122,14 @@ impl Ctx<'_> {
         queued.is_some_and(|n| n > 0)
     }
 
+    /// Takes the connection apart: who reads it next gets an error, not an end that looks like that of
+    /// the stream.
+    #[cold]
+    pub(crate) fn break_off(&self) {
+        // AF_UNSPEC.
+        let _ = raw::connect(self.fd(), &[0; 16]);
+    }
+
     /// Makes the kernel send a reset when the socket is closed.
     pub(crate) fn reset_on_close(&self) {
         let linger = libc::linger { l_onoff: 1, l_linger: 0 };

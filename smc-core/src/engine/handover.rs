@@ -232,6 +232,9 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
         if !taken.has(ctx.index) {
             let low = standard.has(ctx.index);
             ctx.leave(if low { Reason::STDIO } else { Reason::EXEC });
+            if heir == Heir::Same && ctx.cannot_come_again() && !ctx.is_shared() {
+                ctx.break_off();
+            }
         }
     });
     if heir == Heir::Same {
