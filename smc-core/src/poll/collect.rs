@@ -91,6 +91,15 @@ impl State {
         left
     }
 
+    /// Whether a ring may have something to tell.
+    pub(super) fn has_news(&self, process: &Process) -> bool {
+        self.members.iter().any(|member| {
+            let slots = member.living(process).and_then(Group::own_slots);
+            member.pending.iter().any(|word| *word != 0)
+                || slots.and_then(|slots| slots.get(member.slot)).is_some_and(doorbell::any_ready)
+        })
+    }
+
     /// Takes what the peers have set.
     fn take_ready(&mut self, process: &Process) {
         let now = clock::ticks();

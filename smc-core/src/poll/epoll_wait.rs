@@ -96,7 +96,7 @@ fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
     let few = out.max < FEW;
     let due = is_due(instance);
     let turn = instance.crowded.load(Ordering::Relaxed) && (few || due);
-    if state.inner > 0 {
+    if state.inner > 0 && state.has_news(process) {
         // Connections on their way to a ring: what they got before a ring got news comes before it.
         kernel_now(process, instance, &mut state, out);
         instance.looked.store(clock::ticks(), Ordering::Relaxed);
@@ -129,7 +129,7 @@ fn arm_and_gather(process: &Process, instance: &Instance, out: &mut Out) -> bool
     settle_nested(process, instance);
     let mut state = instance.state.lock();
     instance.arm(process, &state);
-    if state.inner > 0 {
+    if state.inner > 0 && state.has_news(process) {
         kernel_now(process, instance, &mut state, out);
     }
     state.collect(instance, process, &mut |events, data| out.emit(events, data));
