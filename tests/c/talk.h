@@ -65,7 +65,7 @@ static inline int dial(int port)
 
 static inline void put(int fd, const void *data, size_t len)
 {
-    const char *at = data;
+    const char *at = (const char *)data;
     while (len > 0) {
         ssize_t n = write(fd, at, len);
         MUST(n > 0);

@@ -71,26 +71,29 @@ pub fn scratch() -> Scratch {
     Scratch(dir)
 }
 
-/// Compiles `tests/c/NAME.c` with these extra flags, once per test process, and tells where it is.
+/// Compiles `tests/c/NAME.c` or `NAME.cc` with these extra flags, once per test process, and tells where it is.
 pub fn compile_c(name: &str, flags: &[&str]) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let dir = profile_dir().join("case-c");
     std::fs::create_dir_all(&dir).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(format!("{name}.c"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+    let c = folder.join(format!("{name}.c"));
+    let (compiler, source) =
+        if c.exists() { ("gcc", c) } else { ("g++", folder.join(format!("{name}.cc"))) };
     let tag: String =
         flags.iter().flat_map(|f| f.chars()).filter(char::is_ascii_alphanumeric).collect();
     let out = dir.join(format!("{name}{tag}"));
     // Tests run side by side: build under a name of our own, then put it in place whole.
     let unique = format!("{name}.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let part = dir.join(unique);
-    let done = Command::new("gcc")
+    let done = Command::new(compiler)
         .args(["-O2", "-Wall", "-Werror", "-D_GNU_SOURCE", "-pthread", "-o"])
         .arg(&part)
         .arg(&source)
         .args(flags)
         .output()
-        .unwrap_or_else(|e| panic!("gcc: {e}"));
-    assert!(done.status.success(), "gcc {name}: {}", String::from_utf8_lossy(&done.stderr));
+        .unwrap_or_else(|e| panic!("{compiler}: {e}"));
+    assert!(done.status.success(), "{compiler} {name}: {}", String::from_utf8_lossy(&done.stderr));
     std::fs::rename(&part, &out).unwrap();
     out
 }

@@ -1,6 +1,5 @@
 /* exec with argument lists longer than the registers: each stage execs the next by another function
  * and prints the arguments that it got. */
-#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,10 +9,13 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-static int fd, listener, epfd;
+#include "talk.h"
+
+static int fd, peer, listener, epfd, pipes[2];
 static int destroyed, cleaned;
 
 struct Guard {
@@ -52,8 +55,9 @@ static void block(int which)
 	case 11: epoll_pwait(epfd, &ev, 1, -1, nullptr); break;
 	case 12: accept(listener, nullptr, nullptr); break;
 	case 13: accept4(listener, nullptr, nullptr, 0); break;
-	case 14: for (;;) send(fd, buf, sizeof buf, 0);
-	case 15: for (;;) (void)!write(fd, buf, sizeof buf);
+	case 14: splice(fd, nullptr, pipes[1], nullptr, 10, 0); break;
+	case 15: for (;;) send(fd, buf, sizeof buf, 0);
+	case 16: for (;;) (void)!write(fd, buf, sizeof buf);
 	}
 	printf("%d returned\n", which);
 }
@@ -67,35 +71,56 @@ static void *run(void *arg)
 	return nullptr;
 }
 
+static void *answer(void *unused)
+{
+	warm_server(peer);
+	return unused;
+}
+
+/* Turns, after which a connection that can be accelerated is so. */
+static void warm()
+{
+	pthread_t thread;
+	pthread_create(&thread, nullptr, answer, nullptr);
+	warm_client(fd);
+	pthread_join(thread, nullptr);
+}
+
+/* A connection that has been cancelled in a call without having moved anything still works. */
+static void still_works()
+{
+	char byte = 'x';
+	MUST(send(peer, &byte, 1, 0) == 1);
+	MUST(recv(fd, &byte, 1, 0) == 1 && byte == 'x');
+	MUST(send(fd, &byte, 1, 0) == 1);
+	MUST(recv(peer, &byte, 1, 0) == 1);
+}
+
 int main()
 {
-	sockaddr_in addr = {};
-	socklen_t len = sizeof addr;
-	addr.sin_family = AF_INET;
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	listener = socket(AF_INET, SOCK_STREAM, 0);
-	if (bind(listener, reinterpret_cast<sockaddr *>(&addr), len) || listen(listener, 1) ||
-	    getsockname(listener, reinterpret_cast<sockaddr *>(&addr), &len))
-		return 2;
-	fd = socket(AF_INET, SOCK_STREAM, 0);
-	if (connect(fd, reinterpret_cast<sockaddr *>(&addr), len))
-		return 2;
-	if (accept(listener, nullptr, nullptr) < 0)
-		return 2;
+	int port;
+	listener = serve(&port);
+	fd = dial(port);
+	peer = accept(listener, nullptr, nullptr);
+	MUST(peer >= 0 && pipe(pipes) == 0);
+	warm();
 	epfd = epoll_create1(0);
 	epoll_event ev = {};
 	ev.events = EPOLLIN;
 	epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev);
-	for (long which = 0; which <= 15; which++) {
+	for (long which = 0; which <= 16; which++) {
 		pthread_t thread;
 		void *result;
 		destroyed = cleaned = 0;
 		pthread_create(&thread, nullptr, run, reinterpret_cast<void *>(which));
-		usleep(20000);
+		usleep(50000);
 		pthread_cancel(thread);
 		pthread_join(thread, &result);
 		printf("%ld: cancelled %d, destroyed %d, cleaned %d\n", which, result == PTHREAD_CANCELED,
 		       destroyed, cleaned);
+		fflush(stdout);
+		if (which < 15)
+			still_works();
 	}
 	return 0;
 }

@@ -1,11 +1,14 @@
-/* Walks through the less common calls on a TCP connection of its own and prints what each one
- * returned. The output must be the same bare and with the library loaded. */
+/* Walks through the calls on a TCP connection of its own, by their less common names and by number,
+ * and prints what each one returned. The output must be the same bare and with the library loaded. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,6 +75,27 @@ static void connected(void)
 	/* Nagle's algorithm would hold small writes back until a delayed acknowledgement. */
 	int on = 1;
 	setsockopt(a, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+/* Turns, after which a connection that can be accelerated is so. */
+static void *answer(void *unused)
+{
+	char turn[200];
+	for (int i = 0; i < 12; i++)
+		if (recv(b, turn, sizeof turn, MSG_WAITALL) != sizeof turn || send(b, turn, sizeof turn, 0) < 0)
+			exit(3);
+	return unused;
+}
+
+static void warm(void)
+{
+	char turn[200] = "turn";
+	pthread_t thread;
+	pthread_create(&thread, NULL, answer, NULL);
+	for (int i = 0; i < 12; i++)
+		if (send(a, turn, sizeof turn, 0) < 0 || recv(a, turn, sizeof turn, MSG_WAITALL) != sizeof turn)
+			exit(3);
+	pthread_join(thread, NULL);
 }
 
 static int list(int fd, const char *format, ...)
@@ -216,6 +240,99 @@ static void numbers(void)
 	say("getpid", syscall(SYS_getpid) == getpid());
 }
 
+/* Everything else that has a hook, by number, on the connection in use. */
+static void all_numbers(void)
+{
+	char out[64] = "by number", in[64];
+	struct iovec iov = {out, 9}, room = {in, sizeof in};
+	struct msghdr put = {.msg_iov = &iov, .msg_iovlen = 1}, take = {.msg_iov = &room, .msg_iovlen = 1};
+	struct mmsghdr puts = {.msg_hdr = put}, takes = {.msg_hdr = take};
+	say("SYS_writev", syscall(SYS_writev, a, &iov, 1L));
+	say("SYS_readv", syscall(SYS_readv, b, &room, 1L));
+	say("SYS_pwritev2", syscall(SYS_pwritev2, a, &iov, 1L, -1L, -1L, 0L));
+	say("SYS_preadv2", syscall(SYS_preadv2, b, &room, 1L, -1L, -1L, 0L));
+	say("SYS_sendmsg", syscall(SYS_sendmsg, a, &put, 0L));
+	say("SYS_recvmsg", syscall(SYS_recvmsg, b, &take, 0L));
+	say("SYS_sendmmsg", syscall(SYS_sendmmsg, a, &puts, 1L, 0L));
+	say("SYS_recvmmsg", syscall(SYS_recvmmsg, b, &takes, 1L, 0L, NULL));
+	say("its length", takes.msg_len);
+	FILE *file = tmpfile();
+	fprintf(file, "file by number");
+	fflush(file);
+	off_t at = 0;
+	say("SYS_sendfile", syscall(SYS_sendfile, a, fileno(file), &at, 100L));
+	drain("SYS_sendfile");
+	fclose(file);
+	int ends[2];
+	say("pipe", pipe(ends));
+	say("fill", write(ends[1], "spliced", 7));
+	say("SYS_splice", syscall(SYS_splice, ends[0], NULL, a, NULL, 100L, 0L));
+	usleep(2000);
+	say("SYS_splice back", syscall(SYS_splice, b, NULL, ends[1], NULL, 100L, 0L));
+	say("read it", read(ends[0], in, sizeof in));
+	close(ends[0]);
+	close(ends[1]);
+	int value = 0;
+	socklen_t len = sizeof value;
+	say("SYS_getsockopt", syscall(SYS_getsockopt, a, SOL_SOCKET, SO_TYPE, &value, &len));
+	say("type", value);
+	value = 1;
+	say("SYS_setsockopt", syscall(SYS_setsockopt, a, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value));
+	write(a, "xyz", 3);
+	usleep(2000);
+	say("SYS_ioctl", syscall(SYS_ioctl, b, FIONREAD, &value));
+	say("there", value);
+	say("SYS_fcntl", syscall(SYS_fcntl, b, F_GETFD));
+	long copy = syscall(SYS_fcntl, b, F_DUPFD_CLOEXEC, 100L);
+	say("SYS_read of a copy", syscall(SYS_read, copy, in, 2L));
+	say("SYS_dup2", syscall(SYS_dup2, b, copy) == copy);
+	say("SYS_read of it", syscall(SYS_read, copy, in, 2L));
+	say("SYS_close_range", syscall(SYS_close_range, copy, copy, 0L));
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = 5}, got[4];
+	long ep = syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
+	say("SYS_epoll_ctl", syscall(SYS_epoll_ctl, ep, EPOLL_CTL_ADD, b, &event));
+	say("SYS_epoll_wait", syscall(SYS_epoll_wait, ep, got, 4L, 0L));
+	write(a, "e", 1);
+	say("SYS_epoll_wait", syscall(SYS_epoll_wait, ep, got, 4L, 1000L));
+	say("SYS_epoll_pwait", syscall(SYS_epoll_pwait, ep, got, 4L, 1000L, NULL, 8L));
+	struct timespec second = {1, 0};
+	say("SYS_epoll_pwait2", syscall(SYS_epoll_pwait2, ep, got, 4L, &second, NULL, 8L));
+	say("events", got[0].events * 100 + got[0].data.u64);
+	say("close", close(ep));
+	struct pollfd p = {.fd = b, .events = POLLIN};
+	say("SYS_ppoll", syscall(SYS_ppoll, &p, 1L, &second, NULL, 8L));
+	fd_set set;
+	FD_ZERO(&set);
+	FD_SET(b, &set);
+	struct timeval soon = {1, 0};
+	say("SYS_select", syscall(SYS_select, b + 1, &set, NULL, NULL, &soon));
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	say("SYS_connect again", syscall(SYS_connect, a, &to, sizeof to));
+	say("SYS_listen", syscall(SYS_listen, a, 3L));
+	say("SYS_shutdown of nothing", syscall(SYS_shutdown, a, 77L));
+	say("SYS_recvfrom", syscall(SYS_recvfrom, b, in, sizeof in, 0L, NULL, NULL));
+	/* From the start, by number alone. */
+	int listener = syscall(SYS_socket, AF_INET, SOCK_STREAM, 0L);
+	socklen_t size = sizeof to;
+	to.sin_port = 0;
+	say("SYS_bind", syscall(SYS_bind, listener, &to, sizeof to));
+	say("SYS_listen", syscall(SYS_listen, listener, 4L));
+	getsockname(listener, (void *)&to, &size);
+	int c = syscall(SYS_socket, AF_INET, SOCK_STREAM, 0L);
+	say("SYS_connect", syscall(SYS_connect, c, &to, sizeof to));
+	int d = syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC);
+	for (int i = 0; i < 12; i++) {
+		if (syscall(SYS_write, c, out, 60L) != 60 || syscall(SYS_read, d, in, 64L) != 60 ||
+		    syscall(SYS_write, d, in, 50L) != 50 || syscall(SYS_read, c, out, 64L) != 50)
+			exit(4);
+	}
+	say("SYS_shutdown", syscall(SYS_shutdown, c, SHUT_WR));
+	say("its end", syscall(SYS_read, d, in, 64L));
+	say("SYS_close", syscall(SYS_close, c));
+	say("SYS_close", syscall(SYS_close, d));
+	say("SYS_close", syscall(SYS_close, listener));
+}
+
 static void waits(void)
 {
 	int ep = epoll_create1(EPOLL_CLOEXEC);
@@ -290,10 +407,12 @@ int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	connected();
+	warm();
 	text();
 	names();
 	messages();
 	numbers();
+	all_numbers();
 	waits();
 	passed();
 	end();

@@ -1,7 +1,6 @@
 /* Children that come to life without fork handlers (a raw clone, _Fork) and children in their
  * parent's memory (vfork): descriptors are closed and their numbers used again, and each process
  * must find what it put there itself. The output must be the same bare and with the library. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
