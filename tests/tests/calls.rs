@@ -31,10 +31,7 @@ fn e6_raw_forks() {
 /// `execl` and its kin, with more arguments than registers.
 #[test]
 fn exec_with_lists() {
-    solo("exec_lists", &[])
-        .status("exit 7")
-        .not_accelerated("it has no connection")
-        .check();
+    solo("exec_lists", &[]).status("exit 7").not_accelerated("it has no connection").check();
 }
 
 /// A program with io_uring: refused, it falls back and is accelerated; allowed, TCP carries it.

@@ -80,3 +80,37 @@ fn b12_dual_stack() {
 fn b12_v6_only() {
     Case::pair("case-connect", "v6_only").check();
 }
+
+/// The first bytes come with the SYN, by either way of asking for it.
+#[test]
+fn b11_fast_open() {
+    Case::pair("case-connect", "fast_open").check();
+}
+
+/// Listening twice, with a negative backlog, and with one that overflows.
+#[test]
+fn b13_backlogs() {
+    Case::solo("case-connect", "backlogs").not_accelerated("no data").check();
+}
+
+/// A listener closed with fifty connections in its queue.
+#[test]
+fn b14_listener_closed_with_queue() {
+    Case::solo("case-connect", "closed_with_queue")
+        .not_accelerated("nobody accepts the connections")
+        .check();
+}
+
+/// A listener shut down or closed while another thread is in accept.
+#[test]
+fn b15_listener_ended_in_accept() {
+    Case::solo("case-connect", "ended_in_accept")
+        .not_accelerated("an accept on a listener that is closed brings a plain connection")
+        .check();
+}
+
+/// TCP_DEFER_ACCEPT.
+#[test]
+fn b18_deferred_accept() {
+    Case::solo("case-connect", "deferred").check();
+}

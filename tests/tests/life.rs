@@ -126,3 +126,29 @@ fn e15_close_with_unread_data() {
 fn e16_read_after_the_end() {
     life("late").check();
 }
+
+/// A connection in use is passed to another program, which may or may not be under smc-run, with and
+/// without data that were not read.
+#[test]
+fn e9_passed_in_use() {
+    for passer in ["server", "client"] {
+        for when in ["warm", "unread"] {
+            for receiver in ["preloaded", "plain"] {
+                life("passed").args([passer, when, receiver]).check();
+            }
+        }
+    }
+}
+
+/// A connection is passed before its first byte. What a program that is under smc-run receives from
+/// an accepting one is accelerated.
+#[test]
+fn e9_passed_before_the_first_byte() {
+    life("passed").args(["server", "fresh", "preloaded"]).check();
+    for (passer, receiver) in [("server", "plain"), ("client", "preloaded"), ("client", "plain")] {
+        life("passed")
+            .args([passer, "fresh", receiver])
+            .not_accelerated("the receiver cannot tell that its socket bears the mark")
+            .check();
+    }
+}

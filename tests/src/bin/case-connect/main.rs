@@ -5,6 +5,7 @@ mod asynchronous;
 mod binding;
 mod families;
 mod listeners;
+mod queues;
 mod speakers;
 
 use smc_tests::harness::net::{accept, close, serve};
@@ -57,6 +58,12 @@ fn main() {
         ("half_close", Role::Client(port)) => speakers::half_close_client(port),
         ("last_words", Role::Server) => speakers::last_words_server(),
         ("last_words", Role::Client(port)) => speakers::last_words_client(port),
+        ("fast_open", Role::Server) => queues::fast_open_server(),
+        ("fast_open", Role::Client(port)) => queues::fast_open_client(port),
+        ("backlogs", Role::Solo) => queues::backlogs(),
+        ("closed_with_queue", Role::Solo) => queues::closed_with_queue(),
+        ("ended_in_accept", Role::Solo) => queues::ended_in_accept(),
+        ("deferred", Role::Solo) => queues::deferred(),
         ("short", Role::Server) => speakers::short_server(),
         ("short", Role::Client(port)) => speakers::short_client(port),
         ("long_after_short", Role::Server) => speakers::long_after_short_server(),

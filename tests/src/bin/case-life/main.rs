@@ -5,6 +5,7 @@ mod closing;
 mod forks;
 mod killed;
 mod listening;
+mod passing;
 mod shared;
 
 use smc_tests::harness::role::{Invocation, Role};
@@ -43,6 +44,9 @@ fn main() {
         ("linger_zero", Role::Client(port)) => closing::linger_zero_client(port),
         ("linger_data", Role::Server) => closing::linger_data_server(),
         ("linger_data", Role::Client(port)) => closing::linger_data_client(port),
+        ("passed", Role::Server) => passing::server(&args),
+        ("passed", Role::Client(port)) => passing::client(port, &args),
+        ("received", Role::Solo) => passing::received(args[0], args[1]),
         ("unread", Role::Server) => closing::unread_server(),
         ("unread", Role::Client(port)) => closing::unread_client(port),
         ("late", Role::Server) => closing::late_server(),
