@@ -11,7 +11,7 @@ build_packages=(build-essential cmake pkg-config libclang-dev libibverbs-dev bin
 program_packages=(
     redis-server redis-tools nginx-light wrk apache2-utils qperf sockperf iperf3 memcached
     curl socat iproute2 procps util-linux python3 libjemalloc2 libtcmalloc-minimal4 eatmydata
-    faketime gnuplot-nox shellcheck ca-certificates strace valgrind
+    faketime libproxychains4 liburing-dev gnuplot-nox shellcheck ca-certificates strace valgrind
     stress-ng tcl
 )
 

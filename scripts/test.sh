@@ -14,7 +14,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib/common.sh"
 
 stages=(
-    format lint docs unit loom build exports layers size deps shell fuzz instructions black-box
+    format lint docs unit loom build exports layers size coverage deps shell fuzz instructions black-box
     conformance
 )
 # Exit status by which a stage says that it cannot run here.
@@ -46,6 +46,7 @@ stage_build() { cargo build --release --workspace --locked; }
 stage_exports() { scripts/check-exports.sh; }
 stage_layers() { scripts/check-layers.sh; }
 stage_size() { scripts/check-size.sh; }
+stage_coverage() { scripts/check-coverage.sh; }
 stage_deps() {
     scripts/check-deps.sh
     if [ -f deny.toml ] && cargo deny --version >/dev/null 2>&1; then

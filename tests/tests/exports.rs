@@ -45,3 +45,29 @@ fn a_difference_is_seen() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("unexpected: connect"));
 }
+
+/// What becomes of each export is written down, with tests that exist.
+#[test]
+fn coverage_is_complete() {
+    let script = artefacts::project().join("scripts/check-coverage.sh");
+    let run = |args: &[&Path]| Command::new(&script).args(args).output().unwrap();
+    let output = run(&[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let scratch = Scratch::new("coverage").unwrap();
+    let changed = scratch.path().join("coverage.md");
+    let text = fs::read_to_string(artefacts::project().join("docs/coverage.md")).unwrap();
+    for (old, new, complaint) in [
+        ("`connect` ", "", "no row for: connect"),
+        ("`listen`", "`listen` `no_such_call`", "not exported: no_such_call"),
+        ("data::c10_files", "data::c10_no_such_test", "data::c10_no_such_test: not in"),
+        ("data::c10_files", "nowhere::c10_files", "there is no tests/tests/nowhere.rs"),
+        ("data::c10_files", "", "no test in the row"),
+    ] {
+        fs::write(&changed, text.replacen(old, new, 1)).unwrap();
+        let output = run(&[&changed]);
+        assert!(!output.status.success(), "{old:?} became {new:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stderr.contains(complaint), "{old:?} became {new:?}: {stderr}");
+    }
+}
