@@ -55,7 +55,7 @@ fn write_line(process: &Process, line: &mut Line) -> core::fmt::Result {
     writeln!(
         line,
         "}},\"smc\":{{\"tx_bytes\":{},\"rx_bytes\":{},\"doorbells\":{},\"sleeps\":{},\"spins\":{},\
-         \"tx_calls\":{},\"rx_calls\":{},\"kernel_checks\":{}}},\"tcp_bytes\":{{\"tx\":{},\"rx\":{}}}}}",
+         \"tx_calls\":{},\"rx_calls\":{},\"kernel_checks\":{}}},\"back\":{{\"own\":{},\"peer\":{}}},\"tcp_bytes\":{{\"tx\":{},\"rx\":{}}}}}",
         get(&page.smc_tx.bytes),
         get(&page.smc_rx.bytes),
         get(&page.doorbells),
@@ -64,6 +64,8 @@ fn write_line(process: &Process, line: &mut Line) -> core::fmt::Result {
         get(&page.smc_tx.calls),
         get(&page.smc_rx.calls),
         get(&page.kernel_checks),
+        get(&page.back),
+        get(&page.peer_back),
         get(&page.tcp_tx.bytes),
         get(&page.tcp_rx.bytes)
     )

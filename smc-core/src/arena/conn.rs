@@ -64,12 +64,18 @@ pub mod flag {
     pub const COUNTED: u32 = 1024;
     /// The socket came from another program: who connected is not known.
     pub const ADOPTED: u32 = 2048;
+    /// What the peer copied to TCP has been passed over.
+    pub const COPIES_PASSED: u32 = 1 << 12;
+    /// This side took the connection back to TCP in mid-stream.
+    pub const WENT_BACK: u32 = 1 << 13;
     /// This side's sending has gone back to TCP, or shall not leave it.
     pub const TX_TCP: u32 = 1 << 14;
     /// This side's receiving has gone back to TCP, or shall not leave it.
     pub const RX_TCP: u32 = 1 << 15;
     /// The program has set an option of the mark before the mark was there.
     pub const OWN_OPTIONS: u32 = 1 << 16;
+    /// The peer took the connection back to TCP in mid-stream.
+    pub const PEER_WENT_BACK: u32 = 1 << 17;
     /// The program's own view of the four options of the mark: bits 24 to 27.
     pub const VIEW_SHIFT: u32 = 24;
 }
@@ -97,6 +103,8 @@ pub struct Tx {
     pub half: TxHalf,
     /// When the TCP socket was last looked at, in ticks.
     pub looked: u64,
+    /// Bytes of the ring that went over TCP for a peer that has left.
+    pub recalled: usize,
 }
 
 /// State of the receiving direction.
@@ -273,7 +281,7 @@ impl Conn {
         self.group.store(NO_GROUP, Ordering::Relaxed);
         *self.lock_setup() = Setup::new();
         let mut tx = self.lock_tx();
-        *tx = Tx { switch: TxSwitch::Tcp, half: TxHalf::at(0), looked: 0 };
+        *tx = Tx { switch: TxSwitch::Tcp, half: TxHalf::at(0), looked: 0, recalled: 0 };
         drop(tx);
         let mut rx = self.lock_rx();
         *rx = Rx { switch: RxSwitch::Tcp, half: RxHalf::at(0), looked: 0, error: 0 };

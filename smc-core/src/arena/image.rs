@@ -70,6 +70,8 @@ pub struct ProcessImage {
     pub sleeps: u64,
     pub spins: u64,
     pub kernel_checks: u64,
+    pub back: u64,
+    pub peer_back: u64,
     pub fallbacks: Vec<(Reason, u32)>,
 }
 
@@ -164,6 +166,8 @@ impl ProcessImage {
             sleeps: page.u64(offset_of!(ProcPage, sleeps)),
             spins: page.u64(offset_of!(ProcPage, spins)),
             kernel_checks: page.u64(offset_of!(ProcPage, kernel_checks)),
+            back: page.u64(offset_of!(ProcPage, back)),
+            peer_back: page.u64(offset_of!(ProcPage, peer_back)),
             fallbacks,
         })
     }
@@ -246,6 +250,8 @@ mod tests {
             tcp: 1,
             smc_rx: Moved { bytes: 7, calls: 1 },
             kernel_checks: 3,
+            back: 0,
+            peer_back: 0,
             fallbacks: vec![(Reason::PEERNOSMC, 1)],
             ..ProcessImage::default()
         };

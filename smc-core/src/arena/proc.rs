@@ -46,6 +46,10 @@ pub struct ProcPage {
     pub spins: AtomicU64,
     /// Looks at the kernel's events while rings were busy.
     pub kernel_checks: AtomicU64,
+    /// Connections that this process took back to TCP in mid-stream.
+    pub back: AtomicU64,
+    /// Those that the peer took back.
+    pub peer_back: AtomicU64,
     pub(super) reasons: [[AtomicU32; 2]; REASONS],
 }
 
@@ -63,6 +67,7 @@ impl ProcPage {
         }
         let words = [&self.connections, &self.smcd, &self.smcr, &self.tcp];
         let more = [&self.doorbells, &self.sleeps, &self.spins, &self.kernel_checks];
+        let more = more.into_iter().chain([&self.back, &self.peer_back]);
         for word in words.into_iter().chain(more) {
             word.store(0, Ordering::Relaxed);
         }

@@ -7,8 +7,11 @@ use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
 use crate::sys::raw;
-use crate::transport::Receiver;
+use crate::transport::{Link, Receiver};
 use libc::c_int;
+
+/// Looks at a socket whose end has arrived before it is gone.
+const DYING: u32 = 256;
 
 impl Ctx<'_> {
     /// `shutdown`: what was sent is in the ring already; TCP carries the FIN.
@@ -18,10 +21,11 @@ impl Ctx<'_> {
             return Ok(real());
         }
         if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
-            // What is to be sent again comes before the end.
-            self.see_leave();
+            self.await_room();
             // Under the lock: what other threads send is before this, or fails.
-            let _tx = conn.lock_tx();
+            let mut tx = conn.lock_tx();
+            // The FIN follows.
+            self.lay_copies(&mut tx, libc::MSG_MORE);
             conn.raise(flag::TX_SHUT);
             if let Some((own, _)) = self.lines() {
                 // Release: pairs with the Acquire of a reader; all that was sent is there.
@@ -43,10 +47,7 @@ impl Ctx<'_> {
     pub(crate) fn last_close(&self) {
         let conn = self.conn;
         if conn.phase() == phase::ATTACHED {
-            self.see_leave();
-            if self.has_unread() {
-                self.reset_on_close();
-            }
+            self.send_last();
             if let Some((own, _)) = self.lines() {
                 // Release: pairs with the Acquire of a reader; all that was sent is there.
                 own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
@@ -108,6 +109,62 @@ impl Ctx<'_> {
                 self.leave_slot();
             }
         }
+    }
+
+    /// The socket is about to be closed: what the peer has not read is on TCP as well, or it is reset.
+    pub(crate) fn send_last(&self) {
+        // Without a descriptor: the socket is closed already, by an exec.
+        if self.conn.phase() != phase::ATTACHED || self.fd() < 0 {
+            return;
+        }
+        if self.has_unread() {
+            self.reset_on_close();
+            return;
+        }
+        self.lay_last();
+        self.read_last();
+    }
+
+    /// What the peer has not read is on TCP as well.
+    pub(crate) fn lay_last(&self) {
+        if self.conn.phase() != phase::ATTACHED {
+            return;
+        }
+        self.await_room();
+        self.lay_copies(&mut self.conn.lock_tx(), libc::MSG_MORE);
+    }
+
+    /// Whether the peer's socket is no more although the peer has not closed it, and bytes of this
+    /// side lie unread in the ring: the kernel, which knows nothing of those, sent an end where it
+    /// sends a reset. Then the own socket is made what a reset leaves; true. `first`: the end has
+    /// just been seen, and the socket may be on its way.
+    #[cold]
+    pub(crate) fn has_died_unread(&self, first: bool) -> bool {
+        let unread = || {
+            self.link().is_some_and(|link| {
+                let peer = link.peer();
+                !peer.ended() && !peer.left && link.is_unread()
+            })
+        };
+        if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING || !unread() {
+            return false;
+        }
+        for _ in 0..if first { DYING } else { 1 } {
+            let gone = match self.peer_socket() {
+                Ok(found) => found.is_none_or(|found| found.inode == 0),
+                Err(_) => self.link().is_some_and(Link::is_gone),
+            };
+            if gone {
+                // What it said or read last is seen now.
+                let reset = unread();
+                if reset {
+                    self.become_reset();
+                }
+                return reset;
+            }
+            raw::yield_now();
+        }
+        false
     }
 
     /// Whether the program leaves bytes unread: then TCP sends a reset, not an end.

@@ -3,8 +3,9 @@
 //! *Sending*: this side says that its ring ends where it is filled to and goes on over TCP; the
 //! reader drains the ring, then reads TCP. *Receiving*: this side says how far it has read the ring;
 //! the peer sends what lies behind that once more, over TCP, and goes on there. Neither waits for
-//! the other, so a process may do both and be replaced by another program at once. *Asking*: this side
-//! goes on living and reads its ring to the end; the peer goes back to TCP with its next call.
+//! the other, so a process may do both and be replaced by another program at once; see
+//! [`super::copies`] for what the peer does that cannot be asked any more. *Asking*: this side goes on
+//! living and reads its ring to the end; the peer goes back to TCP with its next call.
 use super::Ctx;
 use crate::arena::{flag, phase, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::errno::Errno;
@@ -12,15 +13,11 @@ use crate::proto::Stop;
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
-use crate::sys::iov::output;
-use crate::sys::raw;
-use crate::transport::{Link, Peer, Receiver, Sender};
+use crate::transport::{Link, Receiver, Sender};
 
-/// Bytes that go back to TCP at a time.
-const CHUNK: usize = 16 << 10;
-/// Longest wait for room in the TCP socket, at a time, and how often.
+/// Longest wait for room in the TCP socket, at a time, and how often without progress.
 const ROOM_NS: u64 = 100_000_000;
-const WAITS: u32 = 300;
+const WAITS: u32 = 10;
 /// For a server that has asked whether this client takes an ACCEPT, and sends it.
 const GRACE_NS: u64 = 1_000_000;
 
@@ -38,12 +35,18 @@ impl Ctx<'_> {
             // Whoever reads it by calls that we see loses nothing.
             return;
         }
+        self.await_room();
         self.stop_sending_in_ring();
         self.stop_reading_the_ring();
         self.conn.reason.store(reason.0, Ordering::Relaxed);
+        // Threads of this side that wait for the ring.
+        if let Some(group) = self.group() {
+            group.announce_own(self.conn, &self.process.device);
+        }
     }
 
-    /// Whether bytes lie unread in the ring that the peer cannot send again: it has ended its stream.
+    /// Whether bytes lie unread in the ring that the peer cannot send again: it has ended its stream,
+    /// and laid no copies.
     pub(crate) fn cannot_come_again(&self) -> bool {
         if self.conn.phase() != phase::ATTACHED || self.conn.has(flag::RX_TCP) {
             return false;
@@ -51,6 +54,7 @@ impl Ctx<'_> {
         let Some(link) = self.link() else { return false };
         let peer = link.peer();
         (peer.done_writing || peer.closed)
+            && !peer.copying
             && link.receiver(&mut self.conn.lock_rx()).queued().is_ok_and(|n| n > 0)
     }
 
@@ -67,12 +71,14 @@ impl Ctx<'_> {
     /// From now on what this side sends goes over TCP.
     pub(crate) fn stop_sending_in_ring(&self) {
         let conn = self.conn;
-        let _tx = conn.lock_tx();
+        let mut tx = conn.lock_tx();
         conn.raise(flag::TX_TCP);
         if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            self.lay_copies(&mut tx, 0);
             if let Some(link) = self.link() {
                 link.say_back_on_tcp();
             }
+            self.went_back();
             conn.tx_mode.store(MODE_TCP, Ordering::Release);
         }
     }
@@ -84,12 +90,22 @@ impl Ctx<'_> {
         if !conn.has(flag::CONSENTED) {
             return;
         }
-        if let Some(link) = self.link() {
-            link.receiver(&mut rx).leave();
-            link.say_left();
+        let Some(link) = self.link() else { return };
+        if conn.rx_mode.load(Ordering::Acquire) == MODE_RING {
+            self.went_back();
         }
+        let mut receiver = link.receiver(&mut rx);
+        // Also goes to the lap where the peer stands.
+        let _ = receiver.queued();
+        receiver.leave();
+        link.say_left();
+        let whole = self.finds_the_rest(&mut rx);
         conn.rx_mode.store(MODE_TCP, Ordering::Release);
         conn.lower(flag::CONSENTED);
+        if !whole {
+            // Bytes are lost with a peer that died; whoever reads on must not take it for an end.
+            self.become_reset();
+        }
     }
 
     /// The handshake ends, wherever it stood.
@@ -103,55 +119,43 @@ impl Ctx<'_> {
         }
     }
 
-    /// The peer reads the ring no more: what it has not read goes over TCP, and the rest too.
+    /// The peer reads the ring no more: what it has not read goes over TCP, as far as there is room,
+    /// and the rest too. True: all of it has gone.
     #[cold]
-    pub(crate) fn honour_leave(&self) {
+    fn honour_leave(&self) -> bool {
         let conn = self.conn;
         let mut tx = conn.lock_tx();
-        conn.raise(flag::TX_TCP);
         if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-            return;
+            return true;
         }
-        let Some(link) = self.link() else { return };
-        let mut buffer = [0_u8; CHUNK];
-        let mut done = 0;
-        let mut waits = 0;
-        loop {
-            let room = output(buffer.as_mut_ptr(), CHUNK);
-            let Ok(n) = link.sender(&mut tx).recall(done, room) else {
-                drop(tx);
-                self.fault(Reason::PROTOCOL);
-                return;
-            };
-            if n == 0 {
-                break;
-            }
-            match raw::send_user(self.fd(), buffer.as_ptr(), n, 0) {
-                Ok(sent) => done += sent,
-                Err(Errno::AGAIN) if waits < WAITS => {
-                    let events = libc::POLLOUT;
-                    let mut fds = [libc::pollfd { fd: self.fd(), events, revents: 0 }];
-                    super::wait::poll_fds(self.process, &mut fds, Some(ROOM_NS)).ok();
-                    waits += 1;
+        let Some(link) = self.link() else { return true };
+        conn.raise(flag::TX_TCP);
+        self.peer_went_back();
+        // What was copied when this side shut down is there already.
+        if !link.has_copied() && link.sender(&mut tx).taken().is_ok() {
+            loop {
+                let recalled = tx.recalled;
+                match self.recall_some(&mut tx, recalled, 0) {
+                    Ok(0) => break,
+                    Ok(sent) => tx.recalled += sent,
+                    Err(Errno::AGAIN) => return false,
+                    // Nobody reads it.
+                    Err(_) => break,
                 }
-                // Nobody reads it, for very long: it must not look as if this were all.
-                Err(Errno::AGAIN) => {
-                    drop(tx);
-                    self.fault(Reason::INTERR);
-                    return;
-                }
-                // Nobody can.
-                Err(_) => break,
             }
         }
         link.say_back_on_tcp();
         conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        true
     }
 
     /// The peer shall send over TCP from now on. What the ring holds is read from it first, and then the
     /// kernel's calls are the program's own again.
     pub(crate) fn ask_for_tcp(&self) {
         self.conn.raise(flag::RX_TCP);
+        if self.conn.rx_mode.load(Ordering::Acquire) == MODE_RING {
+            self.went_back();
+        }
         if let Some(link) = self.link().filter(|_| self.conn.has(flag::CONSENTED)) {
             link.say_ask_for_tcp();
         }
@@ -172,7 +176,10 @@ impl Ctx<'_> {
             Ok(MODE_RING) if !self.has_unread() => {}
             _ => return false,
         }
-        let _rx = conn.lock_rx();
+        let mut rx = conn.lock_rx();
+        if self.pass_copies(&mut rx) != usize::MAX {
+            return false;
+        }
         conn.rx_mode.store(MODE_TCP, Ordering::Release);
         conn.lower(flag::CONSENTED);
         true
@@ -186,30 +193,72 @@ impl Ctx<'_> {
         if own.flags.load(Ordering::Relaxed) & flags::BACK_ON_TCP != 0 {
             return;
         }
-        let _tx = conn.lock_tx();
+        let mut tx = conn.lock_tx();
         conn.raise(flag::TX_TCP);
+        if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            self.peer_went_back();
+            self.lay_copies(&mut tx, 0);
+        }
         if let Some(link) = self.link() {
             link.say_back_on_tcp();
         }
         conn.tx_mode.store(MODE_TCP, Ordering::Release);
     }
 
-    /// Honours it if the peer has said that it leaves, or asks for TCP: before anything is put into the ring, and after. What is
-    /// put while the peer leaves is seen by one of the two.
+    /// Whether the peer has left the ring and is owed bytes of it.
     #[inline(always)]
-    pub(crate) fn see_leave(&self) {
+    pub(crate) fn is_owing(&self) -> bool {
+        self.link().is_some_and(|link| link.peer().left)
+            && self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING
+    }
+
+    /// Does what a peer that has left the ring asks for, as far as TCP has room now. False: it is
+    /// still owed bytes, and nothing may be sent before those.
+    #[inline(always)]
+    pub(crate) fn see_leave(&self) -> bool {
         let peer = self.link().map(Link::peer).unwrap_or_default();
+        if peer.left && self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            return self.honour_leave();
+        }
         if peer.asks_for_tcp {
             self.honour_ask();
         }
-        if self.must_leave(peer) {
-            self.honour_leave();
+        true
+    }
+
+    /// Before this side's last chance to send what it owes: waits for room as long as the peer
+    /// reads, then breaks the connection off.
+    pub(crate) fn await_room(&self) {
+        let mut waits = 0;
+        let mut before = 0;
+        while !self.see_leave() {
+            let recalled = self.conn.lock_tx().recalled;
+            waits = if recalled > before { 0 } else { waits + 1 };
+            before = recalled;
+            if waits > WAITS {
+                self.fault(Reason::PEER_GONE);
+                return;
+            }
+            let mut fds = [libc::pollfd { fd: self.fd(), events: libc::POLLOUT, revents: 0 }];
+            super::wait::poll_fds(self.process, &mut fds, Some(ROOM_NS)).ok();
         }
     }
 
-    /// Whether it has said so and that is not honoured yet.
-    #[inline(always)]
-    pub(crate) fn must_leave(&self, peer: Peer) -> bool {
-        peer.left && self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING
+    /// Counts, once, that this side took the connection back.
+    fn went_back(&self) {
+        if !self.conn.raise(flag::WENT_BACK) {
+            if let Some(page) = self.process.page() {
+                page.back.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts, once, that the peer did.
+    pub(super) fn peer_went_back(&self) {
+        if !self.conn.raise(flag::PEER_WENT_BACK) {
+            if let Some(page) = self.process.page() {
+                page.peer_back.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 }

@@ -74,8 +74,7 @@ pub(crate) fn sendfile(
                 }
                 let deadline =
                     *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO));
-                let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
-                match ctx.sleep(events, deadline, || ctx.block_tx()) {
+                match ctx.sleep_for_room(deadline) {
                     Ok(Woken::Restart) if done > 0 => break Some(Errno::INTR),
                     Ok(Woken::Look | Woken::Restart) => {}
                     Ok(Woken::Timeout) => break Some(Errno::AGAIN),
@@ -98,7 +97,9 @@ pub(crate) fn sendfile(
 /// Reads as much of the file as fits into the ring.
 fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     let conn = ctx.conn;
-    ctx.see_leave();
+    if !ctx.see_leave() {
+        return Step::Full;
+    }
     let mut tx = conn.lock_tx();
     let Some(link) = ctx.link() else { return Step::Kernel };
     if link.peer().closed {

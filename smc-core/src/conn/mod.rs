@@ -11,6 +11,7 @@
 //! file, pipe  sendfile and splice
 //! wait        spinning, sleeping, timeouts, EINTR
 //! ready       what poll says of it
+//! copies      on TCP, of what the peer has not read in the ring
 //! holders     which processes hold it
 //! numbers     under which descriptors, and which calls outlive them
 //! demote      back to TCP in mid-stream
@@ -20,6 +21,7 @@
 //! ```
 mod client;
 pub(crate) mod close;
+mod copies;
 pub(crate) mod demote;
 mod establish;
 pub(crate) mod file;

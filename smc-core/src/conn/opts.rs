@@ -110,6 +110,7 @@ impl Ctx<'_> {
                 }
                 let mode = self.see_switch()?;
                 let mut count = tcp::queued_in(self.fd()).unwrap_or(0);
+                count -= self.copies_queued(count).min(count);
                 if mode == MODE_RING || mode == MODE_DRAIN {
                     count += self.queued_in_ring();
                 }

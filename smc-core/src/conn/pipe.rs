@@ -68,8 +68,7 @@ pub(crate) fn to_conn(
                     return Err(Errno::AGAIN);
                 }
                 let deadline = Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO);
-                let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
-                if ctx.sleep(events, deadline, || ctx.block_tx())? == Woken::Timeout {
+                if ctx.sleep_for_room(deadline)? == Woken::Timeout {
                     return Err(Errno::AGAIN);
                 }
             }
@@ -88,7 +87,9 @@ enum Fill {
 /// Reads what the pipe holds and the ring has room for.
 fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
     let conn = ctx.conn;
-    ctx.see_leave();
+    if !ctx.see_leave() {
+        return Fill::Full;
+    }
     let mut tx = conn.lock_tx();
     if conn.tx_mode.load(Ordering::Acquire) != MODE_RING
         || conn.has(flag::TX_SHUT | flag::PEER_GONE)

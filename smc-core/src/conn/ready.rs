@@ -21,7 +21,8 @@ impl Ctx<'_> {
     pub(crate) fn ready(&self, wanted: u32) -> u32 {
         let conn = self.conn;
         let mut events = 0;
-        self.see_leave();
+        let free = self.see_leave();
+        let hidden = self.pass_copies_of_empty();
         let rx_mode = self.see_switch().unwrap_or(MODE_RING);
         let tx_ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
         let link = self.link();
@@ -30,6 +31,7 @@ impl Ctx<'_> {
         let kernel = rx_mode != MODE_RING || !tx_ring || over || conn.has(sticky);
         if kernel {
             events |= self.ready_kernel(rx_mode, tx_ring);
+            events &= if hidden { !IN } else { u32::MAX };
         }
         if wanted & IN != 0 && rx_mode == MODE_RING {
             let mut rx = conn.lock_rx();
@@ -42,11 +44,12 @@ impl Ctx<'_> {
                     Err(_) => usize::MAX,
                 }
             });
-            if rx.error != 0 || there.is_none_or(|n| n >= low.max(1)) {
+            let ring = conn.rx_mode.load(Ordering::Acquire) == MODE_RING;
+            if rx.error != 0 || (ring && there.is_none_or(|n| n >= low.max(1))) {
                 events |= IN;
             }
         }
-        if wanted & OUT != 0 && tx_ring && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+        if wanted & OUT != 0 && tx_ring && free && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
             let mut tx = conn.lock_tx();
             if let Some(link) = link {
                 let mut sender = link.sender(&mut tx);
@@ -86,10 +89,11 @@ impl Ctx<'_> {
             raw::yield_now();
             revents = raw::poll_now(self.fd(), asked);
         }
-        let bits = u32::from(revents.cast_unsigned());
-        if bits & (RDHUP | HUP | ERR) != 0 {
-            self.judge_end(revents & !libc::POLLIN);
+        let ends = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
+        if revents & ends != 0 && self.judge_end(revents & !libc::POLLIN) {
+            revents = raw::poll_now(self.fd(), asked);
         }
+        let bits = u32::from(revents.cast_unsigned());
         let mut events = bits & (RDHUP | HUP | ERR | PRI);
         // At the end of the stream TCP is readable; so is what came behind our back.
         events |= bits & IN;

@@ -194,12 +194,11 @@ fn past_consent(
         let link = ctx.link();
         let known = link.map_or(0, |link| link.receiver(&mut ctx.conn.lock_rx()).pos());
         let skip = if flags & libc::MSG_PEEK != 0 { call.done as u64 } else { 0 };
+        // What a peer that left is owed waits for room in TCP.
+        let owing = ctx.is_owing();
         let came = || {
-            link.is_none_or(|link| {
-                let peer = link.peer();
-                // Also if the peer has left the ring: what it has not read is to be sent again.
-                link.filled() != known.wrapping_add(skip) || peer.closed || ctx.must_leave(peer)
-            })
+            link.is_none_or(|link| link.filled() != known.wrapping_add(skip) || link.peer().closed)
+                || (!owing && ctx.is_owing())
         };
         let ring = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING;
         if ring && call.flags & libc::MSG_PEEK == 0 && SPIN.run(ctx.process, came) {
@@ -209,7 +208,8 @@ fn past_consent(
             *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_RCVTIMEO));
         // The offset of a switch counts as news as well.
         let news = || came() || (!ring && ctx.see_switch() == Ok(MODE_RING));
-        match ctx.sleep(libc::POLLIN | libc::POLLRDHUP, deadline, news) {
+        let events = libc::POLLIN | libc::POLLRDHUP | if owing { libc::POLLOUT } else { 0 };
+        match ctx.sleep(events, deadline, news) {
             Ok(Woken::Restart) if call.done > 0 => return call.or(Errno::INTR),
             Ok(Woken::Look | Woken::Restart) => {}
             Ok(Woken::Timeout) => return call.or(Errno::AGAIN),
@@ -240,6 +240,10 @@ impl Call<'_> {
     fn read_ring(&mut self) -> Result<Step, Errno> {
         let ctx = self.ctx;
         let mut rx = ctx.conn.lock_rx();
+        if ctx.conn.rx_mode.load(Ordering::Acquire) != MODE_RING {
+            // Another thread has just left the ring.
+            return Ok(Step::Again);
+        }
         if rx.error != 0 {
             let error = core::mem::take(&mut rx.error);
             return Err(Errno(error));
@@ -251,6 +255,11 @@ impl Call<'_> {
         receiver.done();
         if self.done > before && !self.peeks() {
             ctx.received_ring(self.done - before);
+            let copied = link.peer().copying && !ctx.conn.has(flag::COPIES_PASSED);
+            if copied && link.receiver(&mut rx).queued() == Ok(0) {
+                // At once: with them unread the end of this process would be a reset.
+                ctx.pass_copies(&mut rx);
+            }
         }
         match taken {
             Ok(()) => {}
@@ -280,8 +289,15 @@ impl Call<'_> {
         }
         if core::mem::take(&mut self.tcp_there) {
             // The ring was empty after TCP had been seen to hold something: nothing is overtaken.
-            drop(rx);
-            return self.read_tcp(usize::MAX);
+            return match ctx.pass_copies(&mut rx) {
+                0 => Ok(Step::Empty),
+                usize::MAX => {
+                    drop(rx);
+                    self.read_tcp(usize::MAX)
+                }
+                // Under the lock: what is behind is not the program's.
+                most => self.read_tcp(most),
+            };
         }
         if self.must_look(&mut rx) && raw::poll_now(ctx.fd(), libc::POLLIN | libc::POLLRDHUP) != 0 {
             self.tcp_there = true;
@@ -352,7 +368,10 @@ impl Call<'_> {
             match raw::recv_user(ctx.fd(), base, len.min(limit), passed) {
                 Ok(0) if self.total == 0 => return Ok(Step::Return),
                 Ok(0) => {
-                    ctx.conn.raise(flag::FIN);
+                    let first = !ctx.conn.raise(flag::FIN);
+                    if ctx.has_died_unread(first) {
+                        continue;
+                    }
                     // The peer may have switched, or sent more through the ring, before it ended.
                     if hybrid && ctx.see_switch()? == MODE_HYBRID {
                         return Ok(Step::Return);

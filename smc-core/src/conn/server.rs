@@ -129,6 +129,18 @@ impl Ctx<'_> {
 
     /// The peer's socket, if it is on this host and in this network namespace.
     pub(super) fn peer_socket(&self) -> Result<Option<diag::Found>, Reason> {
+        let (own, peer) = self.ends()?;
+        self.look_up(peer, own)
+    }
+
+    /// What sock_diag says of the own socket.
+    pub(super) fn own_socket(&self) -> Result<Option<diag::Found>, Reason> {
+        let (own, peer) = self.ends()?;
+        self.look_up(own, peer)
+    }
+
+    /// This end and the peer's.
+    fn ends(&self) -> Result<(Endpoint, Endpoint), Reason> {
         let mut own = [0; 128];
         let mut peer = [0; 128];
         let ends = raw::getsockname(self.fd(), &mut own)
@@ -136,12 +148,15 @@ impl Ctx<'_> {
         let Ok((own_len, peer_len)) = ends else { return Err(Reason::PEER_GONE) };
         let own = own.get(..own_len).and_then(Endpoint::from_sockaddr);
         let peer = peer.get(..peer_len).and_then(Endpoint::from_sockaddr);
-        let (Some(own), Some(peer)) = (own, peer) else { return Err(Reason::INTERR) };
+        own.zip(peer).ok_or(Reason::INTERR)
+    }
+
+    fn look_up(&self, local: Endpoint, remote: Endpoint) -> Result<Option<diag::Found>, Reason> {
         let mut netlink = self.process.netlink.lock();
         if *netlink < 0 {
             *netlink = fdtable::raise(diag::open().map_err(|_| Reason::NO_DIAG)?);
         }
-        match diag::query(*netlink, peer, own) {
+        match diag::query(*netlink, local, remote) {
             Ok(found) => Ok(found),
             Err(_) => {
                 // Whatever is still in the queue must not answer the next question.

@@ -65,6 +65,11 @@ impl Ctx<'_> {
         if conn.raise(flag::CONSENTED) {
             return;
         }
+        if conn.has(flag::RX_TCP) {
+            // Another thread has just handed it to somebody else.
+            conn.lower(flag::CONSENTED);
+            return;
+        }
         // Pairs with the fence in `Inside::enter`.
         fence_after_rmw();
         if !conn.gate().stands() {
@@ -97,7 +102,8 @@ impl Ctx<'_> {
             return false;
         }
         // Acquire: pairs with the Release in the peer's `consent`.
-        let agreed = peer.flags.load(Ordering::Acquire) & flags::RX_CONSENT != 0;
+        let said = peer.flags.load(Ordering::Acquire);
+        let agreed = said & (flags::RX_CONSENT | flags::LEFT) == flags::RX_CONSENT;
         let attached = conn.phase() == phase::ATTACHED;
         // Consent that stands, not one that is only raised: the waits for space are seen as well.
         let own_waits_seen = conn.rx_mode.load(Ordering::Acquire) != MODE_TCP;
@@ -168,6 +174,19 @@ impl Ctx<'_> {
         }
         self.conn.publish_rx(rx.switch);
         Ok(())
+    }
+
+    /// The peer's socket has vanished with bytes unread, of which the kernel knows nothing, or bytes
+    /// for this side are lost with it: makes the own socket what a reset leaves. The connection is
+    /// aborted by the kernel's own means (`tcp_disconnect`, ECONNRESET pending), then both directions
+    /// are shut, which fails on it and is done all the same.
+    #[cold]
+    pub(crate) fn become_reset(&self) {
+        self.conn.raise(flag::PEER_GONE | flag::FIN);
+        self.conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        // AF_UNSPEC.
+        let _ = raw::connect(self.fd(), &[0; 16]);
+        let _ = raw::shutdown(self.fd(), libc::SHUT_RDWR);
     }
 
     /// The peer broke the rules: resets the connection, for both ends.

@@ -25,6 +25,9 @@ pub(crate) fn send(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce()
     // Acquire: pairs with the store in `switch_tx`; looked at again under the lock.
     if ctx.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
         if flags & KERNEL_ONLY != 0 {
+            if flags & libc::MSG_OOB != 0 {
+                ctx.link().into_iter().for_each(Link::say_urgent);
+            }
             ctx.stop_sending_in_ring();
             return over_tcp(ctx, bufs, flags, real);
         }
@@ -105,8 +108,10 @@ impl<'a> Ctx<'a> {
         self.judge_end(revents);
     }
 
-    /// What events of the TCP socket mean for the sending direction.
-    pub(crate) fn judge_end(&self, revents: i16) {
+    /// What events of the TCP socket mean for the sending direction. True: the socket has changed
+    /// by that, and is to be looked at again.
+    pub(crate) fn judge_end(&self, revents: i16) -> bool {
+        let mut changed = false;
         if revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             self.conn.raise(flag::PEER_GONE);
         } else if revents & libc::POLLRDHUP != 0 {
@@ -116,11 +121,21 @@ impl<'a> Ctx<'a> {
             if !peer.done_writing || peer.closed {
                 self.conn.raise(flag::PEER_GONE);
             }
-            self.conn.raise(flag::FIN);
+            let first = !self.conn.raise(flag::FIN);
+            changed = self.has_died_unread(first);
         }
         if self.link().is_some_and(Link::is_gone) {
             self.conn.raise(flag::PEER_GONE);
         }
+        changed
+    }
+
+    /// Sleeps until there may be room: in the ring, or in TCP for what a peer that left is owed.
+    pub(crate) fn sleep_for_room(&self, deadline: Deadline) -> Result<Woken, Errno> {
+        let owing = self.is_owing();
+        let end = if self.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
+        let room = if owing { libc::POLLOUT } else { 0 };
+        self.sleep(end | room, deadline, || self.block_tx() || self.is_owing() != owing)
     }
 }
 
@@ -177,8 +192,7 @@ fn through_ring(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() ->
         }
         let deadline =
             *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO));
-        let events = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
-        match ctx.sleep(events, deadline, || ctx.block_tx()) {
+        match ctx.sleep_for_room(deadline) {
             Ok(Woken::Restart) if place.done > 0 => return Ok(ctx.sent_ring(place.done)),
             Ok(Woken::Look | Woken::Restart) => {}
             Ok(Woken::Timeout) => return place.or(Errno::AGAIN).map(|done| ctx.sent_ring(done)),
@@ -225,7 +239,9 @@ enum Step {
 #[inline]
 fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
     let conn = ctx.conn;
-    ctx.see_leave();
+    if !ctx.see_leave() {
+        return Step::Full(ctx.link().map_or(0, Link::drained));
+    }
     let mut tx = conn.lock_tx();
     if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
         return Step::Kernel;
@@ -243,9 +259,7 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
     let segment = ctx.process.config.autosplit_size as usize;
     let filled = fill(&mut link.sender(&mut tx), bufs, total, segment, place);
     drop(tx);
-    if ctx.must_leave(link.peer()) {
-        ctx.honour_leave();
-    }
+    ctx.see_leave();
     match filled {
         Fill::All => Step::Done,
         Fill::Part => Step::Full(drained),
@@ -320,7 +334,14 @@ impl Ctx<'_> {
     /// Asks the peer to tell when there is space; true: there is some already, or the kernel has
     /// to answer.
     pub(crate) fn block_tx(&self) -> bool {
+        if self.is_owing() {
+            return self.see_leave();
+        }
         let mut tx = self.conn.lock_tx();
+        if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+            // Another thread took it back to TCP.
+            return true;
+        }
         if self.conn.has(flag::PEER_GONE | flag::TX_SHUT | flag::TCP_NEWS) {
             let news = self.conn.has(flag::TCP_NEWS);
             if news {

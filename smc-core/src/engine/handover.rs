@@ -241,6 +241,9 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
         for_each_conn(process, |ctx| {
             if !inherited.has(ctx.index) {
                 // It is closed by the exec.
+                if !ctx.is_shared() {
+                    ctx.lay_last();
+                }
                 ctx.gives_up();
             }
         });

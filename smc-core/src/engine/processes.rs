@@ -100,9 +100,7 @@ pub fn process_exit() {
     for_each_conn(process, |ctx| {
         ctx.see_leave();
         if !ctx.is_shared() {
-            if ctx.has_unread() {
-                ctx.reset_on_close();
-            }
+            ctx.send_last();
             ctx.count();
         }
         ctx.gives_up();

@@ -333,7 +333,8 @@ impl State {
                 return;
             }
             let ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
-            if ring && event.events & !OUT == 0 && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+            let owing = ctx.is_owing();
+            if ring && !owing && event.events & !OUT == 0 && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
                 return;
             }
             conn.raise(flag::TCP_NEWS);

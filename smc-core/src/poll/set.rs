@@ -244,7 +244,8 @@ fn sleep(
         match shared(process, entry.fd) {
             Some(ctx) => {
                 let end = if ctx.conn.has(flag::FIN) { 0 } else { libc::POLLRDHUP };
-                set.push(entry.fd, end | (entry.events & (libc::POLLIN | libc::POLLPRI)));
+                let owed = if ctx.is_owing() { libc::POLLOUT } else { 0 };
+                set.push(entry.fd, end | owed | (entry.events & (libc::POLLIN | libc::POLLPRI)));
             }
             None if is_internal(entry.fd) => set.push(-1, 0),
             None => set.push(entry.fd, entry.events),

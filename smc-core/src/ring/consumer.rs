@@ -55,6 +55,16 @@ impl<'a> Consumer<'a> {
         self.half.pos
     }
 
+    /// Bytes that were taken since a position; 0 if it is not within the last ring of them.
+    pub fn since(&self, position: u64) -> usize {
+        let distance = cursor::distance(position, self.half.pos);
+        if distance <= self.ring.size() as u64 {
+            distance as usize
+        } else {
+            0
+        }
+    }
+
     /// Takes up to `dst.len()` bytes. The caller then calls [`Self::publish_cons`], once for
     /// several reads. An error that comes after the first bytes shows as a short count.
     #[inline]

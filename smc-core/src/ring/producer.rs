@@ -151,11 +151,18 @@ impl<'a> Producer<'a> {
         Ok(cursor::distance(self.half.cons, self.half.pos) as usize)
     }
 
-    /// Copies what is published and not taken, after the first `skip` bytes of it: to be sent by
-    /// other means once the consumer has left.
+    /// Position of the first byte that the consumer has not taken (or not yet said so).
+    pub fn taken(&mut self) -> Result<u64, Violation> {
+        self.refresh()?;
+        Ok(self.half.cons)
+    }
+
+    /// Copies what is published and was not taken when [`Self::taken`] said so last, after the
+    /// first `skip` bytes of it: to be sent by other means.
     #[cfg(not(loom))]
     pub fn recall(&mut self, skip: usize, dst: OutBuf<'_>) -> Result<usize, RingError> {
-        let n = self.used()?.saturating_sub(skip).min(dst.len());
+        let used = cursor::distance(self.half.cons, self.half.pos) as usize;
+        let n = used.saturating_sub(skip).min(dst.len());
         let from = self.half.cons.wrapping_add(skip as u64);
         let [(offset, first), (_, second)] = cursor::span(from, n, self.ring.size());
         let mut dst = dst.first(n);

@@ -73,6 +73,13 @@ pub struct Line {
     pub want_bell: AtomicU64,
     /// Bytes that this side wrote to TCP before it switched; valid with [`flags::SWITCHED`].
     pub switch_offset: AtomicU64,
+    /// Bytes that this side wrote to TCP before the copy; valid with [`flags::COPIED`], as are
+    /// the next two.
+    pub copy_offset: AtomicU64,
+    /// Position in the ring that this side fills of the first byte that was copied.
+    pub copy_start: AtomicU64,
+    /// How many bytes were copied.
+    pub copy_len: AtomicU64,
 }
 
 /// Bits of [`Line::flags`].
@@ -93,6 +100,15 @@ pub mod flags {
     pub const LEFT: u32 = 64;
     /// This side wants what comes next over TCP; what its ring holds it reads from there.
     pub const ASKS_FOR_TCP: u32 = 128;
+    /// This side is about to say what of the ring it copies to TCP.
+    pub const COPYING: u32 = 256;
+    /// This side has copied what the peer had not read to TCP; it puts nothing more into the ring,
+    /// or what it puts is not copied.
+    pub const COPIED: u32 = 512;
+    /// This side is about to close and reads nothing more: nothing is to be copied for it.
+    pub const ENDING: u32 = 1024;
+    /// This side has sent urgent data.
+    pub const URGENT: u32 = 2048;
 }
 
 /// One connection of the group.
@@ -120,7 +136,9 @@ impl ConnHeader {
             for word in [&line.prod, &line.base, &line.cons, &line.want_ready, &line.want_bell] {
                 word.store(0, Ordering::Relaxed);
             }
-            line.switch_offset.store(0, Ordering::Relaxed);
+            for word in [&line.switch_offset, &line.copy_offset, &line.copy_start, &line.copy_len] {
+                word.store(0, Ordering::Relaxed);
+            }
             line.flags.store(0, Ordering::Relaxed);
         }
         self.reason.store(0, Ordering::Relaxed);
@@ -174,6 +192,7 @@ const _: () = {
     assert!(offset_of!(Line, flags) == 24);
     assert!(offset_of!(Line, want_ready) == 32);
     assert!(offset_of!(Line, switch_offset) == 48);
+    assert!(offset_of!(Line, copy_len) == 72);
     assert!(size_of::<ConnHeader>() == 384);
     assert!(offset_of!(ConnHeader, client) == 128);
     assert!(offset_of!(ConnHeader, server) == 256);

@@ -57,6 +57,10 @@ pub struct Found {
     pub cookie: u64,
     /// Its owner.
     pub uid: u32,
+    /// Bytes in its receive queue, and one for a FIN.
+    pub queued: u32,
+    /// The inode of its descriptors; 0: no process has it any more.
+    pub inode: u32,
     /// It bears the mark.
     pub marked: bool,
 }
@@ -114,6 +118,8 @@ fn parse(answer: &[u8], local: Endpoint, remote: Endpoint) -> Result<Option<Foun
     let cookie =
         u64::from(word(60).ok_or(Errno::PROTO)?) | u64::from(word(64).ok_or(Errno::PROTO)?) << 32;
     let uid = word(80).ok_or(Errno::PROTO)?;
+    let queued = word(72).ok_or(Errno::PROTO)?;
+    let inode = word(84).ok_or(Errno::PROTO)?;
     let mut marked = false;
     let mut at = ANSWER;
     while let (Some(len), Some(name)) = (half(at), half(at + 2)) {
@@ -129,7 +135,7 @@ fn parse(answer: &[u8], local: Endpoint, remote: Endpoint) -> Result<Option<Foun
         }
         at += (len + 3) & !3;
     }
-    Ok(Some(Found { cookie, uid, marked }))
+    Ok(Some(Found { cookie, uid, queued, inode, marked }))
 }
 
 #[cfg(test)]

@@ -82,16 +82,44 @@ impl ReadCount {
 
 /// Bytes that were read from the socket since it was connected.
 pub fn read_so_far(fd: c_int) -> Result<ReadCount, Errno> {
+    let (after, queued) = at_one_moment(fd, || raw::ioctl_int(fd, SIOCINQ).map(i32::unsigned_abs))?;
+    let closed = after.state == CLOSE;
+    let fin = u64::from(closed || AFTER_FIN.contains(&after.state));
+    let queued = u64::from(queued);
+    let least = after.received.saturating_sub(fin + queued);
+    Ok(ReadCount { least, closed, queued })
+}
+
+/// The same for one who knows that no error was taken from the socket: a closed one without an error
+/// had a FIN. `queued`: what waits to be read, and one more for a FIN, if it counts that; else
+/// FIONREAD is asked, which stops at urgent data.
+pub fn read_before_error(
+    fd: c_int,
+    queued: Option<impl Fn() -> Result<u32, Errno>>,
+) -> Result<u64, Errno> {
+    let counts_fin = queued.is_some();
+    let (after, queued) = at_one_moment(fd, || match &queued {
+        Some(queued) => queued(),
+        None => raw::ioctl_int(fd, SIOCINQ).map(i32::unsigned_abs),
+    })?;
+    let fin = match after.state {
+        // Who shut down first is closed by the peer's FIN: what stays in TIME_WAIT is no process's.
+        CLOSE => raw::poll_now(fd, 0) & libc::POLLERR == 0,
+        state => AFTER_FIN.contains(&state),
+    };
+    let (fin, queued) = (u64::from(fin), u64::from(queued));
+    let queued = queued - if counts_fin { fin.min(queued) } else { 0 };
+    Ok(after.received.saturating_sub(fin + queued))
+}
+
+/// A count of what is queued, and what TCP says of the same moment.
+fn at_one_moment(fd: c_int, queued: impl Fn() -> Result<u32, Errno>) -> Result<(Info, u32), Errno> {
     let mut before = info(fd)?;
     for _ in 0..64 {
-        let queued = raw::ioctl_int(fd, SIOCINQ)?;
+        let queued = queued()?;
         let after = info(fd)?;
         if after.received == before.received {
-            let closed = after.state == CLOSE;
-            let fin = u64::from(closed || AFTER_FIN.contains(&after.state));
-            let queued = queued.unsigned_abs() as u64;
-            let least = after.received.saturating_sub(fin + queued);
-            return Ok(ReadCount { least, closed, queued });
+            return Ok((after, queued));
         }
         before = after;
     }

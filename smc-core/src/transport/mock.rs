@@ -5,7 +5,7 @@
 //! the same script and the same calls give the same run. One thread, two ends, sides 0 and 1.
 mod state;
 
-use super::{Link, Peer, Receiver, Sender};
+use super::{Copied, Link, Peer, Receiver, Sender};
 use crate::arena::{Rx, Tx};
 use crate::ring::{Piece, RingError, RxHalf, TxHalf, Violation};
 use crate::sys::copy::{Fault, InBuf, OutBuf};
@@ -17,7 +17,7 @@ pub(crate) use state::{Failure, Script};
 
 /// The state that the halves of a transport are made from. The double keeps its own.
 pub(crate) fn halves() -> (Tx, Rx) {
-    let tx = Tx { switch: Default::default(), half: TxHalf::at(0), looked: 0 };
+    let tx = Tx { switch: Default::default(), half: TxHalf::at(0), looked: 0, recalled: 0 };
     let rx = Rx { switch: Default::default(), half: RxHalf::at(0), looked: 0, error: 0 };
     (tx, rx)
 }
@@ -171,6 +171,29 @@ impl<'a> Link for MockLink<'a> {
     fn say_ask_for_tcp(self) {
         self.mock.0.borrow_mut().said[self.side].asks_for_tcp = true;
     }
+    fn say_copying(self) {
+        self.mock.0.borrow_mut().said[self.side].copying = true;
+    }
+    fn say_ending(self) {
+        self.mock.0.borrow_mut().said[self.side].ending = true;
+    }
+    fn say_urgent(self) {
+        self.mock.0.borrow_mut().said[self.side].urgent = true;
+    }
+    fn say_copied(self, copied: Copied) {
+        let mut state = self.mock.0.borrow_mut();
+        state.said[self.side].copied = true;
+        state.copied[self.side] = copied;
+    }
+    fn has_copied(self) -> bool {
+        self.look(|state| state.said[self.side].copied)
+    }
+    fn copied(self) -> Copied {
+        self.look(|state| state.copied[1 - self.side])
+    }
+    fn is_unread(self) -> bool {
+        self.look(|state| !state.lanes[self.side].bytes.is_empty())
+    }
 }
 
 impl MockTx<'_> {
@@ -256,6 +279,12 @@ impl Sender for MockTx<'_> {
         Ok(state.room(side) >= state.script.size / 4)
     }
 
+    fn taken(&mut self) -> Result<u64, Violation> {
+        let state = self.call();
+        state.looks()?;
+        Ok(state.lanes[self.0.side].taken)
+    }
+
     fn recall(&mut self, skip: usize, into: OutBuf<'_>) -> Result<usize, RingError> {
         let mut state = self.call();
         state.copies()?;
@@ -320,6 +349,15 @@ impl Receiver for MockRx<'_> {
         lane.bytes.drain(..n);
         lane.taken += n as u64;
         Ok(n)
+    }
+
+    fn since(&self, position: u64) -> usize {
+        let distance = self.pos().wrapping_sub(position);
+        if distance <= self.0.mock.size() as u64 {
+            distance as usize
+        } else {
+            0
+        }
     }
 
     fn leave(&mut self) {}

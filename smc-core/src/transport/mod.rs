@@ -71,9 +71,26 @@ pub(crate) trait Link: Copy {
     /// Says that this end sends nothing more here: its stream goes on elsewhere.
     fn say_back_on_tcp(self);
     /// Says that this end reads no more here, after [`Receiver::leave`], and tells a sleeping peer.
+    /// What the peer says of copies afterwards is at least as new.
     fn say_left(self);
     /// Asks the peer to send elsewhere from now on; it answers by [`Peer::back_on_tcp`].
     fn say_ask_for_tcp(self);
+    /// Says that this end is about to copy what the peer has not taken to TCP. Of two ends of which
+    /// one says this and the other that it has left, at least one sees what the other said.
+    fn say_copying(self);
+    /// Says that this end is about to close and reads nothing more: what the peer has not begun to
+    /// copy it does not copy. As with [`Self::say_left`], one sees what the other said.
+    fn say_ending(self);
+    /// Says that this end sends urgent data over TCP.
+    fn say_urgent(self);
+    /// Says what was copied.
+    fn say_copied(self, copied: Copied);
+    /// Whether this end has said so.
+    fn has_copied(self) -> bool;
+    /// What the peer has copied; valid once it has said so.
+    fn copied(self) -> Copied;
+    /// Whether the peer has not taken all that was published.
+    fn is_unread(self) -> bool;
 }
 
 /// What the peer has said of its end of a connection.
@@ -89,6 +106,25 @@ pub(crate) struct Peer {
     pub(crate) left: bool,
     /// It asks for what comes next to go elsewhere.
     pub(crate) asks_for_tcp: bool,
+    /// It is about to say what it copies to TCP.
+    pub(crate) copying: bool,
+    /// It has said what it has copied.
+    pub(crate) copied: bool,
+    /// It is about to close.
+    pub(crate) ending: bool,
+    /// It has sent urgent data, over TCP.
+    pub(crate) urgent: bool,
+}
+
+/// A part of the stream that is in TCP as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// Bytes that were written to TCP before.
+    pub(crate) offset: u64,
+    /// Position of its first byte, as [`Receiver::pos`] counts.
+    pub(crate) start: u64,
+    /// Its length.
+    pub(crate) len: usize,
 }
 
 impl Peer {
@@ -117,7 +153,10 @@ pub(crate) trait Sender {
     fn enough(&self) -> usize;
     /// Asks to be told of room; true: there is enough already.
     fn block(&mut self) -> Result<bool, Violation>;
-    /// Copies what was published and the peer has not taken, after the first `skip` bytes of it.
+    /// Position of the first byte that the peer has not taken, as far as it has said.
+    fn taken(&mut self) -> Result<u64, Violation>;
+    /// Copies what was published and had not been taken when [`Self::taken`] was last asked, after
+    /// the first `skip` bytes of it.
     fn recall(&mut self, skip: usize, into: OutBuf<'_>) -> Result<usize, RingError>;
 }
 
@@ -137,6 +176,8 @@ pub(crate) trait Receiver {
     fn discard(&mut self, n: usize) -> Result<usize, Violation>;
     /// After bytes were taken: tells a peer that waits for room, when that is due.
     fn done(&mut self);
+    /// Bytes taken since a position; 0 if it is not within the last ring of them.
+    fn since(&self, position: u64) -> usize;
     /// Says exactly how far this end has read.
     fn leave(&mut self);
 }

@@ -29,6 +29,15 @@ pub struct TcpBytes {
     pub rx: u64,
 }
 
+/// Connections that went back to TCP in mid-stream.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Back {
+    /// By this process.
+    pub own: u64,
+    /// By its peer.
+    pub peer: u64,
+}
+
 /// One line of the summary file: one process.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Summary {
@@ -47,6 +56,8 @@ pub struct Summary {
     /// Why they stayed, by reason code.
     #[serde(default)]
     pub fallback: BTreeMap<String, u64>,
+    /// Connections that went back to TCP in mid-stream.
+    pub back: Back,
     /// What shared memory moved.
     pub smc: Moved,
     /// What TCP moved.
@@ -69,6 +80,8 @@ pub fn total(all: &[Summary]) -> Summary {
         sum.smcd += one.smcd;
         sum.smcr += one.smcr;
         sum.tcp += one.tcp;
+        sum.back.own += one.back.own;
+        sum.back.peer += one.back.peer;
         sum.smc.tx_bytes += one.smc.tx_bytes;
         sum.smc.rx_bytes += one.smc.rx_bytes;
         sum.smc.doorbells += one.smc.doorbells;

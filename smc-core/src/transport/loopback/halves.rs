@@ -4,9 +4,9 @@ use super::group::Group;
 use crate::arena::{Conn, Rx, Tx};
 use crate::ring::{Consumer, Piece, Producer, RingError, RingMem, Violation};
 use crate::shm::layout::{flags, Line};
-use crate::sync::Ordering;
+use crate::sync::{fence_after_rmw, Ordering};
 use crate::sys::copy::{InBuf, OutBuf};
-use crate::transport::{Link, Peer, Receiver, Sender};
+use crate::transport::{Copied, Link, Peer, Receiver, Sender};
 
 /// This process's end of a connection whose slot is in a link group.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +90,10 @@ impl<'a> Link for Loopback<'a> {
             back_on_tcp: flags & flags::BACK_ON_TCP != 0,
             left: flags & flags::LEFT != 0,
             asks_for_tcp: flags & flags::ASKS_FOR_TCP != 0,
+            copying: flags & flags::COPYING != 0,
+            copied: flags & flags::COPIED != 0,
+            ending: flags & flags::ENDING != 0,
+            urgent: flags & flags::URGENT != 0,
         }
     }
     fn is_gone(self) -> bool {
@@ -103,11 +107,48 @@ impl<'a> Link for Loopback<'a> {
     fn say_left(self) {
         // Release: pairs with the Acquire in `peer`; so is the consumer position.
         self.own.flags.fetch_or(flags::LEFT, Ordering::Release);
+        // Pairs with the fence in `say_copying`.
+        fence_after_rmw();
         self.announce();
     }
     fn say_ask_for_tcp(self) {
         self.own.flags.fetch_or(flags::ASKS_FOR_TCP, Ordering::Release);
         self.announce();
+    }
+    fn say_copying(self) {
+        self.own.flags.fetch_or(flags::COPYING, Ordering::Release);
+        // Pairs with the fence in `say_left`: either we see that the peer has left, or it sees this.
+        fence_after_rmw();
+    }
+    fn say_ending(self) {
+        self.own.flags.fetch_or(flags::ENDING, Ordering::Release);
+        // Pairs with the fence in `say_copying`.
+        fence_after_rmw();
+    }
+    fn say_urgent(self) {
+        // Release: before the kernel is told.
+        self.own.flags.fetch_or(flags::URGENT, Ordering::Release);
+    }
+    fn say_copied(self, copied: Copied) {
+        self.own.copy_offset.store(copied.offset, Ordering::Relaxed);
+        self.own.copy_start.store(copied.start, Ordering::Relaxed);
+        self.own.copy_len.store(copied.len as u64, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `peer`; the three words are there.
+        self.own.flags.fetch_or(flags::COPIED, Ordering::Release);
+    }
+    fn has_copied(self) -> bool {
+        self.own.flags.load(Ordering::Acquire) & flags::COPIED != 0
+    }
+    fn copied(self) -> Copied {
+        Copied {
+            offset: self.peer.copy_offset.load(Ordering::Relaxed),
+            start: self.peer.copy_start.load(Ordering::Relaxed),
+            len: self.peer.copy_len.load(Ordering::Relaxed) as usize,
+        }
+    }
+    fn is_unread(self) -> bool {
+        // Acquire: what the peer took is taken.
+        self.own.prod.load(Ordering::Relaxed) != self.peer.cons.load(Ordering::Acquire)
     }
 }
 
@@ -195,6 +236,10 @@ impl Sender for LoopbackTx<'_> {
         Ok(self.producer.space(enough)? >= enough)
     }
 
+    fn taken(&mut self) -> Result<u64, Violation> {
+        self.producer.taken()
+    }
+
     fn recall(&mut self, skip: usize, into: OutBuf<'_>) -> Result<usize, RingError> {
         self.producer.recall(skip, into)
     }
@@ -234,6 +279,9 @@ impl Receiver for LoopbackRx<'_> {
         if self.consumer.publish_cons() {
             self.link.announce();
         }
+    }
+    fn since(&self, position: u64) -> usize {
+        self.consumer.since(position)
     }
     fn leave(&mut self) {
         self.consumer.publish_exactly();

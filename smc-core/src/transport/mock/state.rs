@@ -1,7 +1,7 @@
 //! What a mock is to do, and where it stands.
 use crate::ring::{RingError, Violation};
 use crate::sys::copy::Fault;
-use crate::transport::Peer;
+use crate::transport::{Copied, Peer};
 use std::collections::VecDeque;
 
 /// What the transport will do.
@@ -88,6 +88,7 @@ pub(super) struct State {
     pub(super) lanes: [Lane; 2],
     pub(super) bells: [Bell; 2],
     pub(super) said: [Peer; 2],
+    pub(super) copied: [Copied; 2],
     pub(super) gone: [bool; 2],
     pub(super) violation: Option<Violation>,
     pub(super) fault: bool,
@@ -103,6 +104,7 @@ impl State {
             lanes: Default::default(),
             bells: Default::default(),
             said: Default::default(),
+            copied: Default::default(),
             gone: [false; 2],
             violation: None,
             fault: false,
