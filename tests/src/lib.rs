@@ -17,3 +17,4 @@ pub mod apps;
 pub mod harness;
 pub mod load;
 pub mod puppet;
+pub mod soak;

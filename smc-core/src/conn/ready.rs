@@ -21,16 +21,23 @@ impl Ctx<'_> {
     pub(crate) fn ready(&self, wanted: u32) -> u32 {
         let conn = self.conn;
         let mut events = 0;
-        let free = self.see_leave();
-        let hidden = self.pass_copies_of_empty();
+        let link = self.link();
+        let peer = link.map(Link::peer).unwrap_or_default();
+        // Seldom: the peer goes back to TCP.
+        let (mut free, mut hidden) = (true, false);
+        if peer.left | peer.asks_for_tcp | peer.copying {
+            free = self.see_leave();
+            hidden = self.pass_copies_of_empty();
+        }
         let rx_mode = self.see_switch().unwrap_or(MODE_RING);
         let tx_ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
-        let link = self.link();
-        let over = link.is_some_and(|link| link.peer().ended());
+        let over = peer.ended();
         let sticky = flag::TCP_NEWS | flag::FIN | flag::PEER_GONE | flag::TX_SHUT | flag::RX_SHUT;
         let kernel = rx_mode != MODE_RING || !tx_ring || over || conn.has(sticky);
         if kernel {
             events |= self.ready_kernel(rx_mode, tx_ring);
+            // What came since may be a copy as well: the next look tells.
+            hidden |= !peer.copying && link.is_some_and(|link| link.peer().copying);
             events &= if hidden { !IN } else { u32::MAX };
         }
         if wanted & IN != 0 && rx_mode == MODE_RING {

@@ -333,8 +333,8 @@ impl State {
                 return;
             }
             let ring = conn.tx_mode.load(Ordering::Acquire) == MODE_RING;
-            let owing = ctx.is_owing();
-            if ring && !owing && event.events & !OUT == 0 && !conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+            let room = conn.has(flag::TX_SHUT | flag::PEER_GONE) || ctx.is_owing();
+            if ring && event.events & !OUT == 0 && !room {
                 return;
             }
             conn.raise(flag::TCP_NEWS);

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Long runs of random use, checked at every byte.
+#
+#   scripts/soak.sh demote [COUNT]     until COUNT connections have left shared memory in mid-stream
+#
+# The first line that is printed has the seed; --seed N behind it runs the same choices again, and
+# each fault names the pair of processes that alone can be run again by --only N.
+set -euo pipefail
+
+# shellcheck source=scripts/lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+
+cargo build --release --locked -p smc-run -p smc-preload
+cargo build --release --locked -p smc-tests --bin smc-soak
+exec "${CARGO_TARGET_DIR:-target}/release/smc-soak" "$@"
