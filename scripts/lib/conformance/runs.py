@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import tempfile
 
 from .sources import DATA
 from .suites import SMC_RUN
@@ -22,10 +23,12 @@ class Run:
         name = f"{suite.name.replace('/', '.')}.{way}.{number}"
         folder = pathlib.Path(DATA, "runs", name).resolve()
         shutil.rmtree(folder, ignore_errors=True)
-        (folder / "work").mkdir(parents=True)
+        folder.mkdir(parents=True)
+        # Of a short name: suites put Unix sockets there.
+        work = pathlib.Path(tempfile.mkdtemp(prefix="smc-"))
         self.log = folder / "log"
         self.summary = folder / "summary"
-        words, cwd, more = suite.command(folder / "work", only)
+        words, cwd, more = suite.command(work, only)
         words = [str(word) for word in words]
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith("SMC_") and key not in ("PYTHONPATH", "DATA")}
@@ -37,9 +40,9 @@ class Run:
             words = [*ALONE, *words]
         self.status = self._run(words, cwd, environment, suite.seconds)
         output = self.log.read_text(encoding="utf-8", errors="replace")
-        self.outcomes = suite.outcomes(folder / "work", output)
+        self.outcomes = suite.outcomes(work, output)
         self.outcomes["(exit)"] = self.status
-        shutil.rmtree(folder / "work", ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
 
     def _run(self, words, cwd, environment, seconds):
         with open(self.log, "wb") as log:

@@ -56,7 +56,9 @@ class Python(Suite):
         found = {}
         for case in root.iter("testcase"):
             marks = [mark.tag for mark in case if mark.tag in ("error", "failure", "skipped")]
-            found[case.get("name")] = marks[0] if marks else "ok"
+            # What fails outside of a test has no name.
+            name = case.get("name") or case.get("classname") or "(outside of a test)"
+            found[name] = marks[0] if marks else "ok"
         return found
 
 
