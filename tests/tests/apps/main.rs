@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod images;
+mod languages;
 mod memcached;
 mod python;
 mod redis;
