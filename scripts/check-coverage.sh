@@ -32,7 +32,7 @@ stale=$(LC_ALL=C comm -13 <(printf '%s\n' "$exported") <(sort -u <<<"$named"))
 # A row without a test proves nothing.
 while IFS= read -r row; do
     fault "no test in the row: $row"
-done < <(grep '^| ' "$document" | grep -vE '^\| (symbols|flag|option|behaviour) \|' |
+done < <(grep '^| ' "$document" | grep -vE '^\| (symbols|flag|option|behaviour|program) \|' |
     grep -vE '[a-z_/]+::[a-z0-9_]+' || true)
 
 while IFS= read -r test; do

@@ -114,3 +114,86 @@ fn command_line_client() {
         Ok(())
     });
 }
+
+/// A replica under the client's arrangement follows a server under load; both hold the same data.
+#[test]
+fn replication() {
+    in_every_pairing(PROGRAMS, Expect::SomeRingAtOnce, |session| {
+        let mut server = start(session)?;
+        ask(session, "debug populate 20000 key 200")?;
+        let (port, replica_port) = (session.port(), wait::free_port()?);
+        let folder = session.folder().join("replica");
+        std::fs::create_dir_all(&folder)?;
+        let mut replica = session
+            .client("redis-server")
+            .words(format!("--port {replica_port} --bind 127.0.0.1 --replicaof 127.0.0.1 {port}"))
+            .words(format!("--dir {} --daemonize no --loglevel warning --save", folder.display()))
+            .arg("")
+            .listening(replica_port)?;
+        let of_replica = |command: &str| -> Result<String> {
+            let line = format!("-h 127.0.0.1 -p {replica_port} {command}");
+            Ok(session.helper("redis-cli").words(line).output(session.limit())?.stdout)
+        };
+        wait::until("the replica is up", session.limit(), || {
+            Ok(of_replica("info replication")?.contains("master_link_status:up"))
+        })?;
+        let load = format!("-h 127.0.0.1 -p {port} -c 10 -d 300 -n 20000 -r 5000 -t set --csv");
+        session.helper("redis-benchmark").words(load).output(session.limit())?;
+        wait::until("both hold the same", session.limit(), || {
+            Ok(of_replica("debug digest")? == ask(session, "debug digest")?)
+        })?;
+        replica.stop()?;
+        server.stop()?;
+        Ok(())
+    });
+}
+
+/// Three nodes of a cluster, of which one is never under `smc-run`, talk over the cluster bus.
+#[test]
+fn cluster() {
+    in_every_pairing(PROGRAMS, Expect::SomeRingAtOnce, |session| {
+        let ports = [session.port(), wait::free_port()?, wait::free_port()?];
+        let mut nodes = Vec::new();
+        for (number, port) in ports.into_iter().enumerate() {
+            let folder = session.folder().join(format!("node-{number}"));
+            std::fs::create_dir_all(&folder)?;
+            let launch = match number {
+                0 => session.server("redis-server"),
+                1 => session.client("redis-server"),
+                _ => session.helper("redis-server"),
+            };
+            let bus = wait::free_port()?;
+            let launch = launch
+                .words(format!("--port {port} --bind 127.0.0.1 --dir {}", folder.display()))
+                .words(format!("--cluster-enabled yes --cluster-port {bus} --loglevel warning"))
+                .words("--cluster-node-timeout 20000 --daemonize no --save")
+                .arg("");
+            nodes.push(launch.listening(port)?);
+        }
+        let all = ports.map(|port| format!("127.0.0.1:{port}")).join(" ");
+        let create = format!("--cluster create {all} --cluster-yes");
+        session.helper("redis-cli").words(create).output(session.limit())?;
+        for port in ports {
+            let ask = format!("-h 127.0.0.1 -p {port} cluster info");
+            wait::until("the cluster is whole", session.limit(), || {
+                let cli = session.helper("redis-cli").words(&ask);
+                Ok(cli.output(session.limit())?.stdout.contains("cluster_state:ok"))
+            })?;
+        }
+        for number in 0..30 {
+            let cli =
+                |words: String| session.client("redis-cli").words(words).output(session.limit());
+            let at = format!("-c -h 127.0.0.1 -p {}", ports[number % 3]);
+            cli(format!("{at} set key-{number} value-{number}"))?;
+            let at = format!("-c -h 127.0.0.1 -p {}", ports[(number + 1) % 3]);
+            assert_eq!(
+                cli(format!("{at} get key-{number}"))?.stdout.trim(),
+                format!("value-{number}")
+            );
+        }
+        for mut node in nodes {
+            node.stop()?;
+        }
+        Ok(())
+    });
+}

@@ -2,7 +2,7 @@
 use std::fs;
 
 use smc_tests::apps::nginx::{body, prepare, HUGE, LARGE, SMALL};
-use smc_tests::apps::{Failure, Result, Running};
+use smc_tests::apps::{wait, Failure, Result, Running};
 
 use crate::session::{in_every_pairing, Expect, Session};
 
@@ -100,4 +100,46 @@ fn apache_bench_kept_alive() {
 #[test]
 fn apache_bench_short_connections() {
     in_every_pairing(&["nginx", "ab"], Expect::Results, ab("-c 10", 2000));
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<i32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// nginx reads its configuration again, and a worker is killed, between and under requests: each
+/// answer is whole.
+#[test]
+fn reload_and_killed_worker() {
+    in_every_pairing(&["nginx", "curl"], Expect::SomeRingAtOnce, |session| {
+        let mut server = start(session, 2, true)?;
+        let url = format!("http://127.0.0.1:{}/huge", session.port());
+        for round in 0..24 {
+            let before = children(server.pid());
+            match round {
+                6 | 14 => server.signal(libc::SIGHUP),
+                // SAFETY: a worker of the server that this test has started.
+                10 | 18 => drop(unsafe { libc::kill(before[0], libc::SIGKILL) }),
+                _ => {}
+            }
+            if matches!(round, 10 | 18) {
+                wait::until("another worker is there", session.limit(), || {
+                    let now = children(server.pid());
+                    Ok(now.len() >= 2 && !now.contains(&before[0]))
+                })?;
+            }
+            let client = session
+                .client("curl")
+                .words("-sS --fail -Z")
+                .words(format!("-o got-0 {url} -o got-1 {url}"));
+            client.output(session.limit())?;
+            for number in 0..2 {
+                let got = fs::read(session.folder().join(format!("got-{number}")))?;
+                assert!(got == body(HUGE), "round {round}: {} bytes", got.len());
+            }
+        }
+        server.stop()?;
+        Ok(())
+    });
 }
