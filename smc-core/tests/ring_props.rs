@@ -6,7 +6,7 @@ mod common;
 
 use common::Duct;
 use proptest::prelude::*;
-use smc_core::ring::cursor;
+use smc_core::ring::{cursor, Consumer, Producer};
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
@@ -324,4 +324,32 @@ fn a_stream_is_not_asked_for_its_end_at_each_message() {
     }
     assert_eq!(duct.tx.pos(), 1001 * 100);
     assert!(duct.mem.bytes(0, size).iter().all(|byte| *byte == 1));
+}
+
+/// Laps that begin in the middle of the memory: small messages stay behind that point, a stream goes
+/// round, and every byte arrives.
+#[test]
+fn laps_may_begin_anywhere() {
+    const SIZE: usize = 16384;
+    const FIRST: usize = SIZE - 2048;
+    let mut duct = Duct::new(SIZE, 0);
+    let send = |duct: &mut Duct, message: &[u8]| {
+        let ring = duct.mem.ring().beginning_at(FIRST);
+        let mut producer = Producer::new(&duct.a, &duct.b, &mut duct.tx, ring);
+        assert_eq!(producer.write(message.into(), SIZE, || ()), Ok(message.len()));
+        let mut got = vec![0; message.len()];
+        let mut consumer = Consumer::new(&duct.b, &duct.a, &mut duct.rx, ring);
+        assert_eq!(consumer.read(got.as_mut_slice().into()), Ok(message.len()));
+        consumer.publish_cons();
+        assert_eq!(got, message);
+    };
+    for byte in 1..=255 {
+        send(&mut duct, &[byte; 500]);
+    }
+    assert_eq!(duct.mem.bytes(0, FIRST), vec![0; FIRST], "nothing else was touched");
+    assert_ne!(duct.mem.bytes(FIRST, 500), vec![0; 500]);
+    let stream: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+    for message in stream.chunks(7_777) {
+        send(&mut duct, message);
+    }
 }

@@ -79,7 +79,7 @@ impl<'a> Consumer<'a> {
     pub fn peek(&mut self, mut dst: OutBuf<'_>, skip: usize) -> Result<usize, RingError> {
         let n = self.at_hand(dst.len(), skip)?;
         let [(offset, first), (_, second)] =
-            cursor::span(self.half.pos.wrapping_add(skip as u64), n, self.ring.size());
+            self.ring.span(self.half.pos.wrapping_add(skip as u64), n);
         self.ring.copy_out(offset, dst.reborrow().first(first))?;
         if second != 0 && self.ring.copy_out(0, dst.skip(first).first(second)).is_err() {
             return Ok(first);
@@ -100,7 +100,7 @@ impl<'a> Consumer<'a> {
     #[cfg(not(loom))]
     pub fn pieces(&mut self, n: usize) -> Result<[super::Piece; 2], Violation> {
         let n = self.at_hand(n, 0)?;
-        Ok(self.ring.pieces(cursor::span(self.half.pos, n, self.ring.size())))
+        Ok(self.ring.pieces(self.ring.span(self.half.pos, n)))
     }
 
     /// Bytes to take: what is known, or, if that is nothing, what the producer says now.

@@ -1,4 +1,5 @@
 //! The bytes of a ring.
+use super::cursor;
 use crate::sys::copy::{Fault, InBuf, OutBuf};
 
 #[cfg(not(loom))]
@@ -14,6 +15,8 @@ pub const MIN_SIZE: usize = 16;
 pub struct RingMem {
     base: *mut Cell,
     size: usize,
+    /// Offset of position 0.
+    first: usize,
 }
 
 /// A contiguous part of a ring, for a system call to read into or write from.
@@ -34,13 +37,26 @@ impl RingMem {
     /// writable for as long as the value is used, and no reference to any byte of it exists.
     #[inline(always)]
     pub const unsafe fn new(base: *mut Cell, size: usize) -> Self {
-        Self { base, size }
+        Self { base, size, first: 0 }
+    }
+
+    /// The same memory, with its laps beginning at the offset `first`.
+    #[inline(always)]
+    pub const fn beginning_at(mut self, first: usize) -> Self {
+        self.first = first;
+        self
     }
 
     /// Bytes.
     #[inline(always)]
     pub const fn size(&self) -> usize {
         self.size
+    }
+
+    /// Where `len` bytes from a position on are: as [`cursor::span`].
+    #[inline(always)]
+    pub(super) fn span(&self, pos: u64, len: usize) -> [(usize, usize); 2] {
+        cursor::span(pos.wrapping_add(self.first as u64), len, self.size)
     }
 
     /// Copies `src` to `offset`; the range lies within the ring.

@@ -94,7 +94,7 @@ impl<'a> Producer<'a> {
     pub fn stage(&mut self, src: InBuf<'_>) -> Result<usize, RingError> {
         let n = self.room(src.len())?;
         let [(offset, first), (_, second)] =
-            cursor::span(self.half.pos.wrapping_add(self.staged as u64), n, self.ring.size());
+            self.ring.span(self.half.pos.wrapping_add(self.staged as u64), n);
         self.ring.copy_in(offset, src.first(first))?;
         if second != 0 {
             self.ring.copy_in(0, src.skip(first).first(second))?;
@@ -125,7 +125,7 @@ impl<'a> Producer<'a> {
     pub fn reserve(&mut self, n: usize) -> Result<[super::Piece; 2], Violation> {
         let n = self.room(n)?;
         let pos = self.half.pos.wrapping_add(self.staged as u64);
-        Ok(self.ring.pieces(cursor::span(pos, n, self.ring.size())))
+        Ok(self.ring.pieces(self.ring.span(pos, n)))
     }
 
     /// Publishes what is staged and `n` bytes that were filled in after [`Self::reserve`].
@@ -164,7 +164,7 @@ impl<'a> Producer<'a> {
         let used = cursor::distance(self.half.cons, self.half.pos) as usize;
         let n = used.saturating_sub(skip).min(dst.len());
         let from = self.half.cons.wrapping_add(skip as u64);
-        let [(offset, first), (_, second)] = cursor::span(from, n, self.ring.size());
+        let [(offset, first), (_, second)] = self.ring.span(from, n);
         let mut dst = dst.first(n);
         self.ring.copy_out(offset, dst.reborrow().first(first))?;
         self.ring.copy_out(0, dst.skip(first).first(second))?;

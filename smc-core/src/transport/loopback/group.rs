@@ -16,6 +16,9 @@ use crate::sys::{clock, mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
 
+/// See [`Group::ring`].
+const HALF_PAGE: usize = 2048;
+
 /// A slot whose connection this side has released and the peer has not.
 const ZOMBIE: u32 = u32::MAX;
 
@@ -36,7 +39,7 @@ impl Geometry {
     }
     /// Bytes of the region.
     pub(crate) fn region_len(self) -> usize {
-        DMB_OFFSET + CONNS * self.slot_len()
+        DMB_OFFSET + CONNS * self.slot_len() + 2 * HALF_PAGE
     }
 }
 
@@ -221,16 +224,22 @@ impl Group {
         }
     }
 
-    /// Address and size of the ring that this side fills (`tx`) or drains, for a slot.
-    pub(crate) fn ring(&self, slot: usize, tx: bool) -> (usize, usize) {
-        let start = DMB_OFFSET + (slot % CONNS) * self.geometry.slot_len();
+    /// Address and size of the ring that this side fills (`tx`) or drains, for a slot, and the offset
+    /// at which its laps begin.
+    ///
+    /// The laps of the one ring begin half a page before its end, those of the other at its start,
+    /// and the two meet in the middle of a page: it is all that a connection of small messages
+    /// touches.
+    #[inline]
+    pub(crate) fn ring(&self, slot: usize, tx: bool) -> (usize, usize, usize) {
+        let start = DMB_OFFSET + HALF_PAGE + (slot % CONNS) * self.geometry.slot_len();
         let c2s = Geometry::bytes(self.geometry.c2s);
-        let (offset, size) = if tx == self.client {
-            (start, c2s)
+        let (offset, size, first) = if tx == self.client {
+            (start, c2s, c2s - HALF_PAGE)
         } else {
-            (start + c2s, Geometry::bytes(self.geometry.s2c))
+            (start + c2s, Geometry::bytes(self.geometry.s2c), 0)
         };
-        (self.map.base() as usize + offset, size)
+        (self.map.base() as usize + offset, size, first)
     }
 
     /// Client: takes a free connection slot for a connection.
@@ -249,7 +258,8 @@ impl Group {
             }
             if self.allocates {
                 let len = self.geometry.slot_len();
-                if raw::fallocate(self.memfd, DMB_OFFSET + slot * len, len).is_err() {
+                let from = DMB_OFFSET + slot * len;
+                if raw::fallocate(self.memfd, from, len + 2 * HALF_PAGE).is_err() {
                     cell.store(0, Ordering::Release);
                     return None;
                 }

@@ -29,10 +29,11 @@ impl<'a> Loopback<'a> {
     /// The ring that this end fills (`tx`) or drains.
     #[inline(always)]
     fn ring(self, tx: bool) -> RingMem {
-        let (base, size) = self.group.ring(self.conn.slot.load(Ordering::Relaxed) as usize, tx);
+        let slot = self.conn.slot.load(Ordering::Relaxed) as usize;
+        let (base, size, first) = self.group.ring(slot, tx);
         // SAFETY: requires a mapped range that nobody has references to: the ring of a slot of a
         // group that stays mapped while it has connections, touched by copies only.
-        unsafe { RingMem::new(base as *mut u8, size) }
+        unsafe { RingMem::new(base as *mut u8, size) }.beginning_at(first)
     }
 
     /// Tells the peer of what was published.
