@@ -9,7 +9,8 @@
 //! switch      from TCP to the ring, each direction by itself
 //! tx, rx      sending and receiving, on TCP and through the ring
 //! file, pipe  sendfile and splice
-//! wait        spinning, sleeping, timeouts, EINTR
+//! spin        looking again before a sleep, where it pays
+//! wait        sleeping, timeouts, EINTR
 //! ready       what poll says of it
 //! copies      on TCP, of what the peer has not read in the ring
 //! holders     which processes hold it
@@ -35,6 +36,7 @@ pub(crate) mod pipe;
 pub(crate) mod ready;
 pub(crate) mod rx;
 mod server;
+pub(crate) mod spin;
 pub(crate) mod switch;
 pub(crate) mod tx;
 pub(crate) mod wait;

@@ -6,7 +6,8 @@ mod fill;
 
 use super::switch::enter_rx;
 use super::tx::LOOK_US;
-use super::wait::{Deadline, Spin, Woken};
+use super::spin::Spin;
+use super::wait::{Deadline, Woken};
 use super::Ctx;
 use crate::arena::{bump, flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::errno::{Errno, Ret};

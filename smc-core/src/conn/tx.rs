@@ -1,6 +1,7 @@
 //! Sending.
 use super::switch::Inside;
-use super::wait::{Deadline, Spin, Woken};
+use super::spin::Spin;
+use super::wait::{Deadline, Woken};
 use super::Ctx;
 use crate::arena::{bump, flag, phase, TxGuard, MODE_RING};
 use crate::errno::{Errno, Ret};

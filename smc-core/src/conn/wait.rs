@@ -1,4 +1,4 @@
-//! How a call waits: a spin where that has lately paid off, then a sleep in the kernel.
+//! How a call sleeps in the kernel.
 //!
 //! The sleep is one `ppoll` on the queue's bell, the TCP socket (for the peer's end) and the
 //! control channel; it is the only place where a thread can be cancelled.
@@ -8,17 +8,11 @@ use crate::errno::Errno;
 use crate::process::Process;
 use crate::ring::doorbell;
 use crate::shm::layout::Line;
-use crate::sync::{pause, AtomicU32, Ordering};
+use crate::sync::Ordering;
 use crate::sys::thread::{self, keep_errno, last_errno, outside_unless_interrupted, Ran};
 use crate::sys::{clock, raw};
 use libc::{c_int, pollfd, timespec, timeval};
 
-/// Longest adaptive spin: about the cost of waking an idle processor.
-const SPIN_US: u64 = 50;
-/// Time between two yields of a spinning thread.
-const YIELD_US: u64 = 2;
-/// Yields of a thread that has its processor to share with the peer.
-const YIELDS: u32 = 24;
 /// Longest sleep where news may come without a bell.
 const SHORT_MS: u64 = 10;
 
@@ -43,80 +37,6 @@ impl Deadline {
     /// Nanoseconds left; `None`: for ever.
     pub(crate) fn left(self) -> Option<u64> {
         self.0.map(|end| end.saturating_sub(raw::monotonic_ns()))
-    }
-}
-
-/// Whether spinning pays: a score that rises when a spin ended with news and falls when not.
-#[derive(Debug, Default)]
-pub(crate) struct Spin(AtomicU32);
-
-const SCORE_MAX: u32 = 16;
-const SCORE_START: u32 = 4;
-const SCORE: u32 = 0xff;
-
-impl Spin {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU32::new(SCORE_START))
-    }
-
-    /// Looks again and again, for a bounded time; true: `ready` said so.
-    pub(crate) fn run(&self, process: &Process, mut ready: impl FnMut() -> bool) -> bool {
-        let (budget_us, forced) = match process.config.spin_us {
-            Some(us) => (u64::from(us), true),
-            None => (SPIN_US, false),
-        };
-        // Relaxed: a heuristic.
-        let word = self.0.load(Ordering::Relaxed);
-        let score = word & SCORE;
-        if budget_us == 0 {
-            return false;
-        }
-        if !forced && score == 0 && word >> 8 & 31 != 31 {
-            // It has not paid lately: try again now and then.
-            self.0.store(word.wrapping_add(0x100), Ordering::Relaxed);
-            return false;
-        }
-        let alone = process.cpus.load(Ordering::Relaxed) <= 1;
-        let won = if alone && !forced {
-            (0..YIELDS).any(|_| {
-                raw::yield_now();
-                ready()
-            })
-        } else {
-            spin(budget_us, &mut ready)
-        };
-        let next = if won { (score + 2).min(SCORE_MAX) } else { score.saturating_sub(1) };
-        self.0.store(next, Ordering::Relaxed);
-        if won {
-            if let Some(page) = process.page() {
-                crate::arena::bump(&page.spins, 1);
-            }
-        }
-        won
-    }
-}
-
-fn spin(budget_us: u64, ready: &mut impl FnMut() -> bool) -> bool {
-    let start = clock::ticks();
-    let end = clock::us_to_ticks(budget_us);
-    let step = clock::us_to_ticks(YIELD_US);
-    let mut next_yield = step;
-    loop {
-        for _ in 0..16 {
-            if ready() {
-                return true;
-            }
-            pause();
-        }
-        let passed = clock::ticks().wrapping_sub(start);
-        if passed >= end {
-            return false;
-        }
-        if passed >= next_yield {
-            // Somebody else may need this processor, perhaps the very peer.
-            raw::yield_now();
-            next_yield = clock::ticks().wrapping_sub(start) + step;
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! registered in a hidden inner epoll, which is itself a member of the program's; so is the bell of
 //! the instance's wait queue. Everything else the program registers directly.
 use super::registry::State;
-use crate::conn::wait::Spin;
+use crate::conn::spin::Spin;
 use crate::errno::Errno;
 use crate::fdtable;
 use crate::process::Process;

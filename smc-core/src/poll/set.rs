@@ -2,7 +2,8 @@
 use super::held::Held;
 use crate::arena::{flag, phase, MODE_TCP};
 use crate::conn::switch::Inside;
-use crate::conn::wait::{to_timespec, Deadline, Spin};
+use crate::conn::spin::Spin;
+use crate::conn::wait::{to_timespec, Deadline};
 use crate::sys::thread::{keep_errno, last_errno, outside_unless_interrupted};
 use crate::conn::Ctx;
 use crate::errno::{Errno, Ret};
