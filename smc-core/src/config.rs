@@ -21,8 +21,10 @@ pub use warning::{Problem, Warning};
 pub const RING_MIN: u32 = 16 << 10;
 /// The largest size code: rings of 1 MiB.
 pub const RING_CODE_MAX: u8 = 6;
-/// The default size code: rings of 128 KiB, which stay in the second-level cache.
-pub const RING_CODE_DEFAULT: u8 = 3;
+/// The default size code: rings of 1 MiB. A peer that waits for a processor then finds as much work as
+/// TCP would have for it, and a program may write much before anybody reads, as it may to TCP. Only
+/// what is used of a ring takes memory.
+pub const RING_CODE_DEFAULT: u8 = 6;
 /// The shortest segment of a large send; below it the bookkeeping costs more than the overlap gains.
 pub const AUTOSPLIT_MIN: u32 = 4 << 10;
 /// The default of `SMC_AUTOSPLIT_SIZE`.
@@ -183,14 +185,14 @@ pub static VARIABLES: [Variable; 10] = [
     Variable {
         name: "SMC_RCVBUF",
         values: "bytes, or KiB or MiB with suffix k or m",
-        default: "128k",
+        default: "1m",
         doc: "Size of the receive ring, rounded up to a power of two from 16k to 1m.",
         set: |c, v| parse::ring_code(v).map(|code| c.rcvbuf_code = code),
     },
     Variable {
         name: "SMC_SNDBUF",
         values: "bytes, or KiB or MiB with suffix k or m",
-        default: "128k",
+        default: "1m",
         doc: "Size of the send ring, rounded up to a power of two from 16k to 1m.",
         set: |c, v| parse::ring_code(v).map(|code| c.sndbuf_code = code),
     },

@@ -10,6 +10,10 @@ use crate::arena::{flag, phase, Setup};
 use crate::reason::Reason;
 use crate::sync::Ordering;
 
+/// A ring through which no more than this has passed keeps its memory for the next connection: to
+/// give it back costs a system call.
+const RETAINED: u64 = 256 << 10;
+
 impl Ctx<'_> {
     /// Moves the handshake, under its lock.
     pub(crate) fn handshake<T>(&self, step: impl FnOnce(&mut Setup) -> T) -> T {
@@ -77,7 +81,11 @@ impl Ctx<'_> {
     /// Gives the slot back.
     pub(crate) fn leave_slot(&self) {
         if let Some(group) = self.group() {
-            group.release_conn(self.conn.slot.load(Ordering::Relaxed) as usize);
+            let slot = self.conn.slot.load(Ordering::Relaxed) as usize;
+            if self.conn.rx_ring_bytes.load(Ordering::Relaxed) > RETAINED {
+                group.forget_ring(slot);
+            }
+            group.release_conn(slot);
         }
     }
 }

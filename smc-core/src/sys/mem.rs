@@ -1,8 +1,9 @@
 //! Memory that processes share: memfds and their mappings.
 use super::raw;
+use super::thread::keep_errno;
 use crate::errno::Errno;
 use libc::c_int;
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 
 /// Seals of a link group's region: nobody can take memory away from under the other side.
 const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -36,6 +37,17 @@ impl Mapping {
     /// Whether it is empty: never.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Gives the memory of whole pages back; they read as zero then. Whether it could is not told:
+    /// it is a matter of thrift.
+    pub fn forget(&self, range: core::ops::Range<usize>) {
+        let advice = UncheckedAdvice::Remove;
+        // SAFETY: requires that no reference to these bytes exists and that they may change: the
+        // mapping is raw, and other processes write it at any time. The range is checked inside.
+        let forget =
+            || unsafe { self.map.unchecked_advise_range(advice, range.start, range.len()) };
+        let _ = keep_errno(forget);
     }
 
     /// A structure of atomics at an offset.
@@ -83,4 +95,35 @@ pub fn strict_overcommit() -> bool {
     let got = raw::read(fd, &mut text);
     raw::close(fd);
     got.is_ok() && text[0] == b'2'
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{raw, sealed_memfd, Mapping};
+    use crate::sync::{AtomicU32, Ordering};
+
+    #[test]
+    fn what_is_forgotten_reads_as_zero() {
+        let len = 64 << 10;
+        let fd = sealed_memfd(c"smc-test", len).unwrap();
+        let [mine, other] = [(); 2].map(|_| Mapping::of(fd, len).unwrap());
+        raw::close(fd);
+        let word = |map: &'_ Mapping, at: usize| {
+            // SAFETY: requires a type of atomics; it is one.
+            unsafe { map.view::<AtomicU32>(at) }.unwrap() as *const AtomicU32
+        };
+        let at = |map, place| {
+            // SAFETY: requires a mapping that lives: both live to the end of the test.
+            unsafe { &*word(map, place) }
+        };
+        for place in [0, 4096, 8192] {
+            at(&mine, place).store(7, Ordering::Relaxed);
+        }
+        mine.forget(4096..8192);
+        let seen = [0, 4096, 8192].map(|place| at(&other, place).load(Ordering::Relaxed));
+        assert_eq!(seen, [7, 0, 7]);
+        // Out of range: nothing happens.
+        mine.forget(len..2 * len);
+    }
 }

@@ -3,7 +3,8 @@
 //! A server's process listens on an abstract SEQPACKET socket whose random name, its GID, only the
 //! clients that it sent an ACCEPT know. A client connects and sends a memfd; that is all, nobody
 //! waits for an answer. Later connections of the same pair take a slot in the region and set a bit.
-use super::group::{Geometry, Group, Peer};
+use super::geometry::Geometry;
+use super::group::{Group, Peer};
 use crate::errno::Errno;
 use super::device::Device;
 use crate::fdtable;

@@ -3,10 +3,11 @@ use super::queue::GROUPS;
 use crate::arena::Conn;
 use crate::errno::Errno;
 use super::device::Device;
+use super::geometry::Geometry;
 use crate::fdtable;
 use crate::ring::doorbell;
 use crate::shm::layout::{
-    state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, CONN_OFFSET, DMB_OFFSET, MAGIC, VERSION,
+    state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, CONN_OFFSET, MAGIC, VERSION,
     WAIT_OFFSET, WAIT_SLOTS,
 };
 use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -16,32 +17,8 @@ use crate::sys::{clock, mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
 
-/// See [`Group::ring`].
-const HALF_PAGE: usize = 2048;
-
 /// A slot whose connection this side has released and the peer has not.
 const ZOMBIE: u32 = u32::MAX;
-
-/// Sizes of the two rings of each connection, as codes: bytes = 16 KiB << code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Geometry {
-    pub(crate) c2s: u8,
-    pub(crate) s2c: u8,
-}
-
-impl Geometry {
-    /// Bytes of a ring of this code.
-    pub(crate) fn bytes(code: u8) -> usize {
-        (16 << 10) << code.min(6)
-    }
-    fn slot_len(self) -> usize {
-        Self::bytes(self.c2s) + Self::bytes(self.s2c)
-    }
-    /// Bytes of the region.
-    pub(crate) fn region_len(self) -> usize {
-        DMB_OFFSET + CONNS * self.slot_len() + 2 * HALF_PAGE
-    }
-}
 
 /// Who is at the other end, and what this end is.
 #[derive(Clone, Copy, Debug)]
@@ -226,20 +203,17 @@ impl Group {
 
     /// Address and size of the ring that this side fills (`tx`) or drains, for a slot, and the offset
     /// at which its laps begin.
-    ///
-    /// The laps of the one ring begin half a page before its end, those of the other at its start,
-    /// and the two meet in the middle of a page: it is all that a connection of small messages
-    /// touches.
     #[inline]
     pub(crate) fn ring(&self, slot: usize, tx: bool) -> (usize, usize, usize) {
-        let start = DMB_OFFSET + HALF_PAGE + (slot % CONNS) * self.geometry.slot_len();
-        let c2s = Geometry::bytes(self.geometry.c2s);
-        let (offset, size, first) = if tx == self.client {
-            (start, c2s, c2s - HALF_PAGE)
-        } else {
-            (start + c2s, Geometry::bytes(self.geometry.s2c), 0)
-        };
-        (self.map.base() as usize + offset, size, first)
+        let place = self.geometry.place(slot, tx == self.client);
+        (self.map.base() as usize + place.offset, place.size, place.first)
+    }
+
+    /// Gives back the memory of the ring that this side drained, which nobody will read any more.
+    pub(crate) fn forget_ring(&self, slot: usize) {
+        if !self.allocates {
+            self.map.forget(self.geometry.place(slot, !self.client).inner());
+        }
     }
 
     /// Client: takes a free connection slot for a connection.
@@ -257,9 +231,8 @@ impl Group {
                 continue;
             }
             if self.allocates {
-                let len = self.geometry.slot_len();
-                let from = DMB_OFFSET + slot * len;
-                if raw::fallocate(self.memfd, from, len + 2 * HALF_PAGE).is_err() {
+                let range = self.geometry.slot(slot);
+                if raw::fallocate(self.memfd, range.start, range.len()).is_err() {
                     cell.store(0, Ordering::Release);
                     return None;
                 }

@@ -1,6 +1,7 @@
 //! A link group over an `exec`: what of it travels, and how the next image makes it again.
 use super::device::Device;
-use super::group::{Geometry, Group, Peer};
+use super::geometry::Geometry;
+use super::group::{Group, Peer};
 use crate::arena::{GroupRow, Handover};
 use crate::shm::layout::WAIT_SLOTS;
 use crate::sync::{AtomicU64, Ordering};

@@ -2,6 +2,7 @@
 mod aside;
 mod control;
 mod device;
+mod geometry;
 mod group;
 mod halves;
 mod heritage;
@@ -11,6 +12,7 @@ pub(crate) use control::{group_for, Control};
 pub(crate) use device::Device;
 #[cfg(test)]
 pub(crate) use group::Peer as Remote;
-pub(crate) use group::{Geometry, Group, Groups};
+pub(crate) use geometry::Geometry;
+pub(crate) use group::{Group, Groups};
 pub(crate) use halves::Loopback;
 pub(crate) use queue::{Queue, Queues};
