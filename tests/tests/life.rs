@@ -115,6 +115,14 @@ fn e15_linger_with_data() {
     life("linger_data").check();
 }
 
+/// So is an end of the process that nobody announces, with unread data.
+#[test]
+fn e15_death_with_unread_data() {
+    for way in ["killed", "exits"] {
+        life("died_unread").args([way]).check();
+    }
+}
+
 /// A close with unread data is a reset.
 #[test]
 fn e15_close_with_unread_data() {

@@ -2,7 +2,7 @@
 use super::switch::Inside;
 use super::wait::{Deadline, Woken};
 use super::Ctx;
-use crate::arena::{bump, flag, MODE_RING};
+use crate::arena::{flag, MODE_RING};
 use crate::errno::{Errno, Ret};
 use crate::reason::Reason;
 use crate::ring::{Piece, Violation};
@@ -119,7 +119,7 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
     match loaded {
         Ok(step) => {
             if let Step::Moved(moved) = step {
-                bump(&conn.tx_ring_bytes, moved as u64);
+                conn.tx_ring_bytes.fetch_add(moved as u64, Ordering::Relaxed);
                 if let Some(page) = ctx.process.page() {
                     page.smc_tx.add(moved as u64);
                 }

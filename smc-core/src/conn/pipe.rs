@@ -4,7 +4,7 @@
 //! at, written to the pipe, and taken as far as the pipe took them.
 use super::wait::{poll_fds, Deadline, Woken};
 use super::{rx, Ctx};
-use crate::arena::{bump, flag, phase, MODE_RING};
+use crate::arena::{flag, phase, MODE_RING};
 use crate::errno::{Errno, Ret};
 use crate::reason::Reason;
 use crate::sync::Ordering;
@@ -111,7 +111,7 @@ fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
             sender.filled(n);
             drop(tx);
             ctx.see_leave();
-            bump(&conn.tx_ring_bytes, n as u64);
+            conn.tx_ring_bytes.fetch_add(n as u64, Ordering::Relaxed);
             if let Some(page) = ctx.process.page() {
                 page.smc_tx.add(n as u64);
             }

@@ -86,7 +86,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
 impl<'a> Ctx<'a> {
     pub(crate) fn received_tcp(&self, got: isize) -> isize {
         if let Ok(bytes) = u64::try_from(got) {
-            bump(&self.conn.rx_tcp_bytes, bytes);
+            self.conn.rx_tcp_bytes.fetch_add(bytes, Ordering::Relaxed);
             if let Some(page) = self.process.page() {
                 page.tcp_rx.add(bytes);
             }

@@ -15,6 +15,9 @@ use crate::sys::{raw, tcp};
 use crate::wire::clc::loopback::{LoopbackAccept, ACCEPT_LEN};
 use libc::c_int;
 
+/// Waits for memory in the kernel, for the rest of an ACCEPT.
+const YIELDS: u32 = 100_000;
+
 impl Ctx<'_> {
     /// Server, before the first bytes go out: the ACCEPT goes ahead of them if it may. `flags` are
     /// those of its `send`: MSG_MORE if the program's bytes follow, which then share its packet.
@@ -101,12 +104,21 @@ impl Ctx<'_> {
 
     /// The rest of an ACCEPT that the kernel took in part: nothing may come in between.
     fn finish_accept(&self, message: &[u8; ACCEPT_LEN], mut sent: usize, flags: c_int) {
+        let mut yields = 0;
         while let Some(rest) = message.get(sent..).filter(|rest| !rest.is_empty()) {
             match raw::send_user(self.fd(), rest.as_ptr(), rest.len(), flags) {
                 Ok(more) => sent += more,
                 // A shortage of memory, since nothing else is queued. No sleep that lets signal handlers
                 // run: they would wait for the lock that is held here.
-                Err(Errno::AGAIN) => raw::yield_now(),
+                Err(Errno::AGAIN) if yields < YIELDS => {
+                    yields += 1;
+                    raw::yield_now();
+                }
+                Err(Errno::AGAIN) => {
+                    // Part of it is in the stream, and nothing may follow a part.
+                    self.fault(Reason::MEM);
+                    return;
+                }
                 Err(_) => return,
             }
         }

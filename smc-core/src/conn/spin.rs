@@ -118,7 +118,7 @@ impl Spin {
         self.0.store(next, Ordering::Relaxed);
         if spun.won {
             if let Some(page) = process.page() {
-                crate::arena::bump(&page.spins, 1);
+                page.spins.fetch_add(1, Ordering::Relaxed);
             }
         }
         spun.won

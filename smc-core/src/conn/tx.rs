@@ -3,7 +3,7 @@ use super::switch::Inside;
 use super::spin::Spin;
 use super::wait::{Deadline, Woken};
 use super::Ctx;
-use crate::arena::{bump, flag, phase, TxGuard, MODE_RING};
+use crate::arena::{flag, phase, TxGuard, MODE_RING};
 use crate::errno::{Errno, Ret};
 use crate::reason::Reason;
 use crate::ring::RingError;
@@ -75,7 +75,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
 impl<'a> Ctx<'a> {
     pub(crate) fn sent_tcp(&self, sent: isize) -> isize {
         if let Ok(bytes) = u64::try_from(sent) {
-            bump(&self.conn.tx_tcp_bytes, bytes);
+            self.conn.tx_tcp_bytes.fetch_add(bytes, Ordering::Relaxed);
             if let Some(page) = self.process.page() {
                 page.tcp_tx.add(bytes);
             }
@@ -84,7 +84,7 @@ impl<'a> Ctx<'a> {
     }
 
     fn sent_ring(&self, bytes: usize) -> isize {
-        bump(&self.conn.tx_ring_bytes, bytes as u64);
+        self.conn.tx_ring_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if let Some(page) = self.process.page() {
             page.smc_tx.add(bytes as u64);
         }

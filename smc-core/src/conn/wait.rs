@@ -137,7 +137,7 @@ pub(crate) fn poll_fds(
     let span = ns.map(to_timespec);
     let timeout = span.as_ref().map_or(core::ptr::null(), |span| span as *const timespec);
     if let Some(page) = process.page() {
-        crate::arena::bump(&page.sleeps, 1);
+        page.sleeps.fetch_add(1, Ordering::Relaxed);
     }
     keep_errno(|| {
         // SAFETY: requires valid arrays and a timeout or null: all are locals of the callers.

@@ -156,7 +156,7 @@ fn sleep(
     let millis =
         left.map_or(-1, |ns| c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX));
     if let Some(page) = process.page() {
-        crate::arena::bump(&page.sleeps, 1);
+        page.sleeps.fetch_add(1, Ordering::Relaxed);
     }
     let max = c_int::try_from(out.max).unwrap_or(c_int::MAX);
     instance.waiters.fetch_add(1, Ordering::AcqRel);
@@ -238,7 +238,7 @@ fn look_at_kernel(process: &Process, instance: &Instance, state: &mut State, out
     };
     instance.interval.store(next, Ordering::Relaxed);
     if let Some(page) = process.page() {
-        crate::arena::bump(&page.kernel_checks, 1);
+        page.kernel_checks.fetch_add(1, Ordering::Relaxed);
     }
 }
 

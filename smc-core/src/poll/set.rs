@@ -259,7 +259,7 @@ fn sleep(
     }
     clock::calibrate();
     if let Some(page) = process.page() {
-        crate::arena::bump(&page.sleeps, 1);
+        page.sleeps.fetch_add(1, Ordering::Relaxed);
     }
     let left = end.left();
     let ns = if all { left } else { Some(left.unwrap_or(u64::MAX).min(SHORT_NS)) };

@@ -5,7 +5,7 @@ use smc_tests::harness::net::{
     serve, set_linger, show, shutdown, so_error, Fd,
 };
 use smc_tests::harness::payload::{bytes, Sum};
-use smc_tests::harness::process::pause_ms;
+use smc_tests::harness::process::{child, kill, leave, pause_ms, wait, Leave};
 use smc_tests::harness::ready;
 use smc_tests::harness::role::announce;
 use smc_tests::say;
@@ -98,6 +98,29 @@ pub(crate) fn unread_server() {
         send_all(fd, &bytes(11, reply)).unwrap();
         pause_ms(100);
         say!("{reply}: close {}", show(close(fd)));
+    }
+}
+
+/// Dies by SIGKILL, or by an exit of which nobody hears, with data unread.
+pub(crate) fn died_unread_server(way: &str) {
+    let (listener, port) = serve();
+    announce(port);
+    for reply in [0, 500] {
+        // In a child, which alone has the connection.
+        let pid = child(|| {
+            let fd = accept_warm(listener);
+            let mut part = vec![0; 100];
+            recv_exact(fd, &mut part).unwrap();
+            pause_ms(200);
+            send_all(fd, &bytes(11, reply)).unwrap();
+            pause_ms(100);
+            if way == "exits" {
+                leave(Leave::Quick, 5);
+            }
+            kill(i32::try_from(std::process::id()).unwrap(), libc::SIGKILL).unwrap();
+            0
+        });
+        say!("{reply}: {}", wait(pid));
     }
 }
 
