@@ -24,10 +24,12 @@ pub(crate) struct Place {
 
 impl Geometry {
     /// Bytes of a ring of this code.
+    #[inline]
     pub(crate) fn bytes(code: u8) -> usize {
         (16 << 10) << code.min(6)
     }
 
+    #[inline]
     fn slot_len(self) -> usize {
         Self::bytes(self.c2s) + Self::bytes(self.s2c)
     }

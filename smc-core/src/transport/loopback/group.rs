@@ -164,6 +164,7 @@ impl Group {
         unsafe { self.map.view(0) }
     }
 
+    #[inline]
     fn wait_slots(&self, of_client: bool) -> Option<&[WaitSlot; WAIT_SLOTS]> {
         let skip = if of_client { 0 } else { WAIT_SLOTS * core::mem::size_of::<WaitSlot>() };
         // SAFETY: requires a structure of atomics; an array of `WaitSlot` is one.
