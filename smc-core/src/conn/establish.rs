@@ -8,6 +8,7 @@
 use super::Ctx;
 use crate::arena::{flag, phase, Setup};
 use crate::reason::Reason;
+use crate::shm::layout::flags;
 use crate::sync::Ordering;
 
 /// A ring through which no more than this has passed keeps its memory for the next connection: to
@@ -82,7 +83,12 @@ impl Ctx<'_> {
     pub(crate) fn leave_slot(&self) {
         if let Some(group) = self.group() {
             let slot = self.conn.slot.load(Ordering::Relaxed) as usize;
-            if self.conn.rx_ring_bytes.load(Ordering::Relaxed) > RETAINED {
+            // A peer that is to send again what this side has not read takes it from there.
+            let needed = self.lines().is_some_and(|(own, peer)| {
+                own.flags.load(Ordering::Acquire) & flags::LEFT != 0
+                    && peer.flags.load(Ordering::Acquire) & flags::BACK_ON_TCP == 0
+            });
+            if !needed && self.conn.rx_ring_bytes.load(Ordering::Relaxed) > RETAINED {
                 group.forget_ring(slot);
             }
             group.release_conn(slot);
