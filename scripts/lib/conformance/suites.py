@@ -172,7 +172,7 @@ SUITES = [
              "unit/scripting unit/other unit/info unit/maxmemory integration/block-repl "
              "integration/redis-cli integration/redis-benchmark integration/replication "
              "integration/replication-2 integration/replication-3 integration/replication-4 "
-             "integration/replication-buffer integration/replication-psync integration/psync2 "
+             "integration/replication-buffer integration/replication-psync "
              "integration/failover integration/shutdown"),
     # The others' connections carry one message each, which does not pay.
     StressNg("sock", short=True, seconds=60),
