@@ -264,8 +264,8 @@ fn may_hand_over(process: &Process) -> bool {
 fn goes_on(ctx: &Ctx<'_>, heir: Heir) -> bool {
     match ctx.conn.phase() {
         phase::FRESH | phase::LISTENER | phase::PLAIN => false,
-        // The client asks by the name of a control socket that ends with this image.
-        phase::OFFERED => heir != Heir::Same,
+        // The client may ask by the name of a control socket that ends with this image.
+        phase::OFFERED => heir != Heir::Same || ctx.is_shared(),
         phase::ATTACHED => !ctx.conn.has(flag::TX_TCP) || !ctx.conn.has(flag::RX_TCP),
         _ => true,
     }
