@@ -2,7 +2,7 @@
 //!
 //! The table is private memory, so a forked child goes on with a copy of its own. Numbers past its
 //! end are never ours: such sockets are plain TCP.
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::raw;
 use libc::c_int;
 
@@ -14,6 +14,11 @@ const INDEX_MASK: u32 = (1 << KIND_SHIFT) - 1;
 const SOCKET: u32 = 1 << KIND_SHIFT;
 const EPOLL: u32 = 2 << KIND_SHIFT;
 const INTERNAL: u32 = 3 << KIND_SHIFT;
+
+/// Numbers that are looked at together when all are looked for.
+const BLOCK: usize = 64;
+/// The blocks in which there has ever been an entry, a bit each.
+static BLOCKS: [AtomicU64; LIMIT / BLOCK / 64] = [const { AtomicU64::new(0) }; LIMIT / BLOCK / 64];
 
 static TABLE: [AtomicU32; LIMIT] = [const { AtomicU32::new(0) }; LIMIT];
 
@@ -89,6 +94,12 @@ pub(crate) fn entry(fd: c_int) -> Entry {
 pub(crate) fn set(fd: c_int, entry: Entry) -> bool {
     match usize::try_from(fd).ok().and_then(|fd| TABLE.get(fd)) {
         Some(word) => {
+            let block = fd.unsigned_abs() as usize / BLOCK;
+            let (blocks, bit) = (&BLOCKS[block / 64], 1 << (block % 64));
+            if blocks.load(Ordering::Relaxed) & bit == 0 {
+                // Release: before the entry, for those who look for all.
+                blocks.fetch_or(bit, Ordering::Release);
+            }
             // Release: pairs with the Acquire in `entry`.
             word.store(entry.0, Ordering::Release);
             true
@@ -108,9 +119,15 @@ pub(crate) fn take(fd: c_int) -> Entry {
 
 /// All numbers with an entry, in order.
 pub(crate) fn all() -> impl Iterator<Item = (c_int, Entry)> {
-    TABLE.iter().zip(0..).filter_map(|(word, fd)| {
-        let value = word.load(Ordering::Acquire);
-        (value != 0).then_some((fd, Entry(value)))
+    let used = BLOCKS.iter().zip(0..).flat_map(|(word, at)| {
+        let word = word.load(Ordering::Acquire);
+        (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| (at * 64 + bit) * BLOCK)
+    });
+    used.flat_map(|start| {
+        TABLE[start..start + BLOCK].iter().zip(start as c_int..).filter_map(|(word, fd)| {
+            let value = word.load(Ordering::Acquire);
+            (value != 0).then_some((fd, Entry(value)))
+        })
     })
 }
 
@@ -146,5 +163,27 @@ pub(crate) fn drop_internal(fd: c_int) {
     if fd >= 0 {
         take(fd);
         raw::close(fd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_entries_are_found_in_order() {
+        // Numbers that no other test of this process has.
+        let mine = [40_000, 40_063, 40_064, 65_535];
+        for (fd, index) in mine.into_iter().zip(1..) {
+            assert!(set(fd, Entry::socket(index)));
+        }
+        assert!(!set(65_536, Entry::internal()));
+        let found: Vec<_> = all().filter(|(fd, _)| mine.contains(fd)).collect();
+        let ordered: Vec<_> = mine.into_iter().zip(1..).map(|(fd, n)| (fd, Entry::socket(n))).collect();
+        assert_eq!(found, ordered);
+        for fd in mine {
+            take(fd);
+        }
+        assert_eq!(all().filter(|(fd, _)| mine.contains(fd)).count(), 0);
     }
 }
