@@ -66,7 +66,8 @@ impl Device {
         let own = self.pid();
         let pages = (0..PROCS).filter_map(|index| self.arena.proc_page(index));
         let mut others = pages.map(ProcPage::pid).filter(|pid| *pid != 0 && *pid != own);
-        !others.any(|pid| raw::exists(pid & !UNBORN))
+        // A child that has not begun yet lives, also if its parent has ended meanwhile.
+        !others.any(|pid| pid & UNBORN != 0 || raw::exists(pid))
     }
 
     /// Before a fork: the child is one of the family from now on. After a fork that failed the page
