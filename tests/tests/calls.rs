@@ -45,3 +45,10 @@ fn e19_io_uring() {
         .not_accelerated("io_uring goes past the library")
         .check();
 }
+
+/// A signal handler that jumps out of a call that waits.
+#[test]
+fn e16_jump_out_of_a_call() {
+    let program = compile_c("jump", &[]);
+    Case::pair(program.to_str().unwrap(), "jump").check();
+}

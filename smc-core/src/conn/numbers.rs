@@ -4,13 +4,15 @@
 //! from it, and the peer sees the end when the call is over. Here a call that is about to wait, or
 //! that waits in more than one step, *pins* the connection. If the number goes meanwhile, a copy of
 //! the descriptor stands in for it, and the last call that is over closes both.
+//!
+//! A signal handler may jump out of a call, which then is never over. A thread that takes a number away
+//! is in no other call on it, so what it is noted to hold itself does not count.
 use super::Ctx;
 use crate::arena::CONNS;
 use crate::errno::Errno;
 use crate::fdtable;
-use crate::process::Process;
 use crate::sync::{AtomicU32, Ordering};
-use crate::sys::raw;
+use crate::sys::{raw, thread};
 use libc::c_int;
 
 /// One word for each record: the numbers in the lower half, the calls in the upper. Private memory,
@@ -111,6 +113,9 @@ impl<'a> Ctx<'a> {
     /// Its number, which is still open, goes.
     pub(crate) fn loses_a_number(&self) -> Left {
         let (word, stand_in) = (&USES[self.index as usize], &STAND_INS[self.index as usize]);
+        for _ in 0..thread::forget_holds(self.index) {
+            less_one_call(word);
+        }
         loop {
             let now = word.load(Ordering::Acquire);
             if calls(now) > 0 && stand_in.load(Ordering::Acquire) == 0 {
@@ -141,53 +146,55 @@ impl<'a> Ctx<'a> {
     /// Holds the connection until the call is over.
     pub(crate) fn pin(&self) -> Result<Pin<'a>, Errno> {
         let word = &USES[self.index as usize];
+        if !thread::hold(self.index) {
+            return Ok(Pin(None));
+        }
         // AcqRel: pairs with that of `loses_a_number`.
         let pinned = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
             (numbers(now) > 0 && calls(now) < CALL / 2).then_some(now + CALL)
         });
-        pinned.map(|_| Pin(*self)).map_err(|_| Errno::BADF)
+        if pinned.is_err() {
+            thread::let_go(self.index);
+            return Err(Errno::BADF);
+        }
+        Ok(Pin(Some(*self)))
     }
 }
 
-/// A call that holds its connection.
+/// One call less; what the word was, unless it knew of none.
+fn less_one_call(word: &AtomicU32) -> Option<u32> {
+    let less = |now| (calls(now) > 0).then(|| now - CALL);
+    word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).ok()
+}
+
+/// A call that holds its connection, if that could be noted.
 #[derive(Debug)]
-pub(crate) struct Pin<'a>(Ctx<'a>);
-
-impl<'a> Pin<'a> {
-    /// The connection, by the number that the call was made with.
-    pub(crate) fn ctx(&self) -> Ctx<'a> {
-        self.0
-    }
-}
+pub(crate) struct Pin<'a>(Option<Ctx<'a>>);
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        let (index, word) = (self.0.index as usize, &USES[self.0.index as usize]);
-        // A handler of the interrupted call may have forked: its child knows of no calls.
-        let before = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
-            (calls(now) > 0).then(|| now - CALL)
-        });
-        let Ok(before) = before else { return };
-        if calls(before) == 1 && STAND_INS[index].load(Ordering::Acquire) != 0 {
-            self.last_call(numbers(before) == 0);
-        }
-    }
-}
-
-impl Pin<'_> {
-    /// Closes what stood in for a number; `over`: and the connection with it.
-    #[cold]
-    fn last_call(&self, over: bool) {
-        let process: &Process = self.0.process;
-        let fd = take_stand_in(&STAND_INS[self.0.index as usize]);
-        if fd == 0 {
+        let Some(ctx) = self.0 else { return };
+        if !thread::let_go(ctx.index) {
             return;
         }
-        let ctx = Ctx { process, fd, ..self.0 };
-        if over && ctx.gives_up() {
-            ctx.last_close();
+        // A handler of the interrupted call may have forked: its child knows of no calls.
+        let Some(before) = less_one_call(&USES[ctx.index as usize]) else { return };
+        if calls(before) == 1 && STAND_INS[ctx.index as usize].load(Ordering::Acquire) != 0 {
+            last_call(ctx, numbers(before) == 0);
         }
-        raw::close(fd);
     }
 }
 
+/// Closes what stood in for a number; `over`: and the connection with it.
+#[cold]
+fn last_call(ctx: Ctx<'_>, over: bool) {
+    let fd = take_stand_in(&STAND_INS[ctx.index as usize]);
+    if fd == 0 {
+        return;
+    }
+    let ctx = Ctx { fd, ..ctx };
+    if over && ctx.gives_up() {
+        ctx.last_close();
+    }
+    raw::close(fd);
+}

@@ -5,40 +5,29 @@ use crate::conn::Ctx;
 use crate::process::Process;
 use libc::pollfd;
 
-/// Connections that need no memory from the heap.
-const FEW: usize = 16;
+/// As many as a thread can note; of a large set the others end with their numbers.
+const FEW: usize = 8;
 
 /// The pins of a wait.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
-    few: [Option<Pin<'a>>; FEW],
-    many: Vec<Pin<'a>>,
+    pins: [Option<Pin<'a>>; FEW],
     taken: bool,
 }
 
 impl<'a> Held<'a> {
     pub(super) fn new() -> Self {
-        Self { few: [const { None }; FEW], many: Vec::new(), taken: false }
+        Self { pins: [const { None }; FEW], taken: false }
     }
 
-    /// Before the first sleep: holds every connection of the set.
+    /// Before the first sleep.
     pub(super) fn take(&mut self, process: &'a Process, fds: &[pollfd]) {
         if core::mem::replace(&mut self.taken, true) {
             return;
         }
-        let mut few = self.few.iter_mut();
-        for entry in fds {
-            let pin = Ctx::of(process, entry.fd).map(|ctx| ctx.pin());
-            let Some(Ok(pin)) = pin else { continue };
-            match few.next() {
-                Some(place) => *place = Some(pin),
-                None => self.many.push(pin),
-            }
+        let ours = fds.iter().filter_map(|entry| Ctx::of(process, entry.fd));
+        for (place, ctx) in self.pins.iter_mut().zip(ours) {
+            *place = ctx.pin().ok();
         }
-    }
-
-    /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = Ctx<'a>> + '_ {
-        self.few.iter().flatten().chain(&self.many).map(Pin::ctx)
     }
 }

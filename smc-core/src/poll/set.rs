@@ -106,7 +106,7 @@ fn poll(
             ready = look(process, fds)?;
             continue;
         }
-        let over = sleep(process, &held, fds, end, mask)?;
+        let over = sleep(process, fds, end, mask)?;
         ready = look(process, fds)?;
         if over {
             return Ok(ready);
@@ -185,14 +185,20 @@ fn any_ring(process: &Process, fds: &[pollfd]) -> bool {
 
 /// Asks for the bell of each shared connection's group; takes the wishes back when dropped.
 struct Wishes<'a> {
-    held: &'a Held<'a>,
+    process: &'a Process,
+    fds: &'a [pollfd],
     queue: &'a Queue,
 }
 
 impl<'a> Wishes<'a> {
-    fn new(held: &'a Held<'a>, queue: &'a Queue, controls: &mut Fds) -> (Self, bool) {
+    fn new(
+        process: &'a Process,
+        fds: &'a [pollfd],
+        queue: &'a Queue,
+        controls: &mut Fds,
+    ) -> (Self, bool) {
         let mut all = true;
-        for ctx in held.all().filter(is_shared) {
+        for ctx in fds.iter().filter_map(|entry| shared(process, entry.fd)) {
             let Some(group) = ctx.group() else { continue };
             let known = queue.known_slot(group.index()).is_some();
             match (queue.slot_in(group), ctx.lines(), group.own_slots()) {
@@ -209,13 +215,13 @@ impl<'a> Wishes<'a> {
                 controls.push(control, libc::POLLIN);
             }
         }
-        (Self { held, queue }, all)
+        (Self { process, fds, queue }, all)
     }
 }
 
 impl Drop for Wishes<'_> {
     fn drop(&mut self) {
-        for ctx in self.held.all() {
+        for ctx in self.fds.iter().filter_map(|entry| Ctx::of(self.process, entry.fd)) {
             let slot = ctx.group().and_then(|group| self.queue.known_slot(group.index()));
             if let (Some(slot), Some((own, _))) = (slot, ctx.lines()) {
                 doorbell::unwant(&own.want_bell, slot);
@@ -227,7 +233,6 @@ impl Drop for Wishes<'_> {
 /// Sleeps; true: the time is over.
 fn sleep(
     process: &Process,
-    held: &Held<'_>,
     fds: &[pollfd],
     end: Deadline,
     mask: *const sigset_t,
@@ -236,7 +241,7 @@ fn sleep(
     let _inside: Inlist<'_> = enter(process, fds);
     let queue = process.device.queues.borrow()?;
     let mut extra = Fds::new();
-    let (wishes, all) = Wishes::new(held, &queue, &mut extra);
+    let (wishes, all) = Wishes::new(process, fds, &queue, &mut extra);
     if any_ring(process, fds) {
         return Ok(false);
     }

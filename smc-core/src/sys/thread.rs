@@ -15,6 +15,57 @@ struct Thread {
     ran: AtomicU32,
 }
 
+/// Connections that calls of one thread can hold at a time.
+const HOLDS: usize = 8;
+
+thread_local! {
+    /// The records that calls of this thread hold, one more than their number, and how often.
+    static HELD: [(AtomicU32, AtomicU32); HOLDS] =
+        const { [const { (AtomicU32::new(0), AtomicU32::new(0)) }; HOLDS] };
+}
+
+/// A call of this thread holds a connection; false: there is no room to note it.
+pub fn hold(record: u32) -> bool {
+    HELD.with(|held| {
+        let place = |wanted: u32| held.iter().find(|(of, _)| of.load(Ordering::Relaxed) == wanted);
+        let Some((of, count)) = place(record + 1).or_else(|| place(0)) else { return false };
+        of.store(record + 1, Ordering::Relaxed);
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        true
+    })
+}
+
+/// Such a call is over; false: it was taken for one that had been jumped out of.
+pub fn let_go(record: u32) -> bool {
+    HELD.with(|held| {
+        let Some((of, count)) =
+            held.iter().find(|(of, _)| of.load(Ordering::Relaxed) == record + 1)
+        else {
+            return false;
+        };
+        let left = count.load(Ordering::Relaxed).saturating_sub(1);
+        count.store(left, Ordering::Relaxed);
+        if left == 0 {
+            of.store(0, Ordering::Relaxed);
+        }
+        true
+    })
+}
+
+/// How many calls of this thread hold a connection; from here on none does. A thread that makes
+/// another call is no longer inside them: a signal handler has jumped out.
+pub fn forget_holds(record: u32) -> u32 {
+    HELD.with(|held| {
+        let Some((of, count)) =
+            held.iter().find(|(of, _)| of.load(Ordering::Relaxed) == record + 1)
+        else {
+            return 0;
+        };
+        of.store(0, Ordering::Relaxed);
+        count.swap(0, Ordering::Relaxed)
+    })
+}
+
 thread_local! {
     static THREAD: Thread = const {
         Thread {
