@@ -94,4 +94,12 @@ pub(crate) fn repair(subject: &Subject) {
         say!("off {}", sys::setsockopt(conn.fd, TCP, 19, -1));
     }
     say!("{}", works(&conn));
+    // A peer that has ended its stream cannot send again what it sent: that is not lost.
+    let conn = subject.connect();
+    conn.peer_sends(500);
+    conn.peer_shuts(libc::SHUT_WR);
+    wait::tcp_state(conn.fd, wait::state::CLOSE_WAIT);
+    let on = sys::setsockopt(conn.fd, TCP, 19, 1);
+    say!("ended: on {on}, off {}", sys::setsockopt(conn.fd, TCP, 19, -1));
+    say!("ended: takes {}", show::yes(conn.takes(500)));
 }
