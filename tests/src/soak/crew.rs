@@ -175,7 +175,7 @@ fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Stri
 }
 
 /// Runs one pair.
-pub fn run(name: Name, bare: bool) -> Done {
+pub fn run(name: Name, bare: bool, kills: bool) -> Done {
     let place = scratch();
     let summary = place.path().join("summary");
     let mut server = start(name, false, None, &summary, bare);
@@ -190,15 +190,29 @@ pub fn run(name: Name, bare: bool) -> Done {
     }
     let began = Instant::now();
     let mut fault = String::new();
+    // After that time, in milliseconds, one of the two is killed.
+    let dies = (kills && name.seed.is_multiple_of(3))
+        .then_some(Duration::from_millis(name.seed / 3 % 150));
+    let mut killed = false;
     let mut ends = [("server", server), ("client", client)];
     loop {
         let left = ends.each_mut().map(|(_, child)| child.try_wait().unwrap());
-        let failed = left.iter().flatten().any(|status| !status.success());
+        if let Some(after) = dies.filter(|after| !killed && began.elapsed() >= *after) {
+            killed = true;
+            let _ = ends[usize::from(name.seed & 8 != 0)].1.kill();
+            let _ = after;
+        }
+        // With one of them killed, the other may see anything but wrong bytes, and must end.
+        let failed = !killed && left.iter().flatten().any(|status| !status.success());
         if left.iter().all(Option::is_some) && !failed {
             break;
         }
         // The other end is given a moment to say what it saw.
-        let limit = if failed { Duration::from_secs(2) } else { LIMIT };
+        let limit = match (failed, killed) {
+            (true, _) => Duration::from_secs(2),
+            (false, true) => Duration::from_secs(15),
+            (false, false) => LIMIT,
+        };
         if failed && fault.is_empty() {
             fault += &format!("  ends: {left:?}\n");
         }
@@ -208,7 +222,9 @@ pub fn run(name: Name, bare: bool) -> Done {
         if began.elapsed() > limit {
             // Looked at before either is killed: the end of one is news for the other.
             for ((who, child), left) in ends.iter().zip(&left) {
-                if left.is_none() {
+                // One that was killed before it had connected is waited for for ever.
+                let waits = killed && stuck(child.id()).contains("inet_csk_accept");
+                if left.is_none() && !waits {
                     fault += &format!("  {who} hangs:\n{}\n", stuck(child.id()));
                 }
             }
@@ -222,7 +238,8 @@ pub fn run(name: Name, bare: bool) -> Done {
     }
     for (text, (who, _)) in texts.into_iter().zip(&ends) {
         let text = text.join().unwrap();
-        if !fault.is_empty() {
+        let wrong = ["lost", "again", "strange"].iter().any(|word| text.contains(word));
+        if !fault.is_empty() || (killed && wrong) {
             text.lines().for_each(|line| fault += &format!("  {who}: {line}\n"));
         }
     }
@@ -240,6 +257,10 @@ pub struct Order {
     pub pairs: u64,
     /// Without `smc-run`, to try the soak itself.
     pub bare: bool,
+    /// Kill an end of every third pair.
+    pub kills: bool,
+    /// Go on until then, whatever the count.
+    pub until: Option<Instant>,
     /// Only this batch.
     pub only: Option<Name>,
 }
@@ -294,7 +315,7 @@ pub fn demote(order: Order) -> Vec<String> {
                 while !stop.load(Ordering::Acquire) {
                     let seed = next.fetch_add(1, Ordering::AcqRel);
                     let name = order.only.unwrap_or(Name { seed, alone: seed % 4 != 0 });
-                    let done = run(name, order.bare);
+                    let done = run(name, order.bare, order.kills);
                     if !done.fault.is_empty() {
                         let mut faults = faults.lock().unwrap();
                         faults.push(format!("{name:?}:\n{}", done.fault));
@@ -305,7 +326,11 @@ pub fn demote(order: Order) -> Vec<String> {
                     let mut total = total.lock().unwrap();
                     total.add(name, done.summaries);
                     let left = if order.bare { total.pairs } else { total.left };
-                    if left >= order.count || order.only.is_some() {
+                    let over = match order.until {
+                        Some(until) => Instant::now() >= until,
+                        None => left >= order.count,
+                    };
+                    if over || order.only.is_some() {
                         stop.store(true, Ordering::Release);
                     }
                 }

@@ -1,9 +1,10 @@
 //! One end of a checksummed stream in both directions.
 
+use super::calls::{recv_by, send_by};
 use super::pattern;
 use super::plan::{End, Plan, Style};
 use super::trigger::{self, Left};
-use crate::harness::net::{self, close, recv, send, set_nonblocking, shutdown, Errno, Fd};
+use crate::harness::net::{self, close, recv, set_nonblocking, shutdown, Errno, Fd};
 use crate::harness::ready;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -99,7 +100,8 @@ impl Work<'_> {
         let len = self.own().send.min(usize::try_from(left).unwrap());
         let mut data = vec![0; len];
         pattern::fill(seed, self.sent(), &mut data);
-        let n = send(self.fd(), &data, flags | libc::MSG_NOSIGNAL)?;
+        let way = self.plan.seed ^ (self.sent() >> 8);
+        let n = send_by(way, self.fd(), &mut data, flags | libc::MSG_NOSIGNAL)?;
         let sent = self.progress.sent.fetch_add(n as u64, Ordering::AcqRel) + n as u64;
         self.leave_if_due(false, replace);
         Ok(sent == total)
@@ -117,7 +119,7 @@ impl Work<'_> {
             std::thread::sleep(std::time::Duration::from_micros(own.pause));
         }
         let mut data = vec![0; own.recv];
-        let n = recv(self.fd(), &mut data, flags)?;
+        let n = recv_by(self.plan.seed ^ (self.got() >> 8), self.fd(), &mut data, flags)?;
         assert!(n > 0, "{}: the stream ends at {} of {total}", self.name(), self.got());
         if let Some(fault) = pattern::fault(seed, self.got(), &data[..n]) {
             panic!("{}: {fault}", self.name());
