@@ -123,6 +123,12 @@ fn e15_death_with_unread_data() {
     }
 }
 
+/// A peer that has shut its sending direction down dies while the sender waits for room.
+#[test]
+fn e10_half_closed_peer_killed() {
+    life("died_half_closed").check();
+}
+
 /// A close with unread data is a reset.
 #[test]
 fn e15_close_with_unread_data() {

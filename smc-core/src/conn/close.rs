@@ -143,7 +143,9 @@ impl Ctx<'_> {
         let unread = || {
             self.link().is_some_and(|link| {
                 let peer = link.peer();
-                !peer.ended() && !peer.left && link.is_unread()
+                // One that has only shut its sending direction down may read on, if it lives.
+                let ended = peer.closed || (peer.ended() && !link.is_gone());
+                !ended && !peer.left && link.is_unread()
             })
         };
         if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING || !unread() {

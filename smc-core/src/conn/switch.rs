@@ -11,6 +11,7 @@ use crate::reason::Reason;
 use crate::shm::layout::{flags, Line};
 use crate::sync::{fence_after_rmw, AtomicU32, Ordering};
 use crate::sys::{raw, tcp};
+use crate::transport::Link;
 
 /// Counts a thread that is inside a kernel call, until dropped (also when it is cancelled).
 #[derive(Debug)]
@@ -187,6 +188,11 @@ impl Ctx<'_> {
         // AF_UNSPEC.
         let _ = raw::connect(self.fd(), &[0; 16]);
         let _ = raw::shutdown(self.fd(), libc::SHUT_RDWR);
+        if self.link().is_some_and(|link| link.peer().done_writing) {
+            // A reset after the peer's FIN is EPIPE, which is what a send says now anyway.
+            let mut error: i32 = 0;
+            let _ = raw::getsockopt(self.fd(), libc::SOL_SOCKET, libc::SO_ERROR, &mut error);
+        }
     }
 
     /// The peer broke the rules: resets the connection, for both ends.

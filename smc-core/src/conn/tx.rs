@@ -354,6 +354,13 @@ impl Ctx<'_> {
             }
         }
         self.link().is_none_or(|link| {
+            if link.is_gone() {
+                // After the FIN of one that has shut its sending direction down TCP tells nothing
+                // of its death.
+                self.has_died_unread(false);
+                self.conn.raise(flag::PEER_GONE);
+                return true;
+            }
             // A peer that reads the ring no more makes no room there.
             link.sender(&mut tx).block().unwrap_or(true) || link.peer().left
         })

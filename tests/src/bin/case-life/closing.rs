@@ -124,6 +124,35 @@ pub(crate) fn died_unread_server(way: &str) {
     }
 }
 
+/// Says its last word, reads nothing more, and dies by SIGKILL.
+pub(crate) fn died_half_closed_server() {
+    let (listener, port) = serve();
+    announce(port);
+    let pid = child(|| {
+        let fd = accept_warm(listener);
+        say!("shutdown {}", show(shutdown(fd, libc::SHUT_WR)));
+        pause_ms(700);
+        kill(i32::try_from(std::process::id()).unwrap(), libc::SIGKILL).unwrap();
+        0
+    });
+    say!("{}", wait(pid));
+}
+
+/// Reads the end, then sends until nobody can read it any more.
+pub(crate) fn died_half_closed_client(port: u16) {
+    let fd = dial_warm(port);
+    say!("recv {:?}", recv_to_end(fd));
+    let chunk = bytes(10, 10_000);
+    let error = loop {
+        if let Err(error) = send(fd, &chunk, libc::MSG_NOSIGNAL) {
+            break error;
+        }
+    };
+    say!("send {error:?}, again {}", show(send(fd, &chunk, libc::MSG_NOSIGNAL)));
+    say!("recv {}", show(recv(fd, &mut [0; 10], 0)));
+    say!("close {}", show(close(fd)));
+}
+
 /// Sees a reset after what was sent to it.
 pub(crate) fn unread_client(port: u16) {
     for reply in [0, 500] {

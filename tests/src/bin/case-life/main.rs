@@ -49,6 +49,8 @@ fn main() {
         ("received", Role::Solo) => passing::received(args[0], args[1]),
         ("unread", Role::Server) => closing::unread_server(),
         ("unread", Role::Client(port)) => closing::unread_client(port),
+        ("died_half_closed", Role::Server) => closing::died_half_closed_server(),
+        ("died_half_closed", Role::Client(port)) => closing::died_half_closed_client(port),
         ("died_unread", Role::Server) => closing::died_unread_server(args[0]),
         ("died_unread", Role::Client(port)) => closing::unread_client(port),
         ("late", Role::Server) => closing::late_server(),
