@@ -151,7 +151,7 @@ fn unknown_names_are_told_only_when_debugging() {
 
 #[test]
 fn a_segment_is_half_the_ring_at_most() {
-    assert_eq!(Config::DEFAULT.segment(128 << 10), 64 << 10);
+    assert_eq!(Config::DEFAULT.segment(32 << 10), 16 << 10);
     assert_eq!(Config::DEFAULT.segment(1 << 20), AUTOSPLIT_DEFAULT);
 }
 
