@@ -46,7 +46,7 @@ impl Ctx<'_> {
             if self.judge(bytes.get(..len).unwrap_or(&[]), rest) == Head::Program {
                 return Ok(());
             }
-            rest = if self.is_ended() {
+            rest = if self.is_tcp_ended() {
                 // What came before the end may have come after the peek.
                 Rest::Ended
             } else if len < CERTAIN_LEN && looks < LOOKS {
@@ -74,7 +74,7 @@ impl Ctx<'_> {
             let peeked = self.at_the_start(|| raw::recv(self.fd(), &mut bytes, libc::MSG_PEEK));
             let Ok(len) = peeked else { return };
             let head = self.judge(bytes.get(..len).unwrap_or(&[]), rest);
-            if head == Head::Program || !self.is_ended() {
+            if head == Head::Program || !self.is_tcp_ended() {
                 return;
             }
             rest = Rest::Ended;
@@ -110,11 +110,6 @@ impl Ctx<'_> {
     fn take(&self, count: usize) -> bool {
         let mut taken = [0; ACCEPT_LEN];
         taken.get_mut(..count).is_some_and(|taken| raw::recv(self.fd(), taken, 0) == Ok(count))
-    }
-
-    fn is_ended(&self) -> bool {
-        let gone = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
-        raw::poll_now(self.fd(), libc::POLLRDHUP) & gone != 0
     }
 
     /// Counts bytes that went over TCP until it is decided whether the connection pays.

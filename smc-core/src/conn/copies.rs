@@ -134,7 +134,8 @@ impl Ctx<'_> {
         usize::MAX
     }
 
-    fn is_tcp_ended(&self) -> bool {
+    /// Whether TCP has told of the end of what the peer sends.
+    pub(super) fn is_tcp_ended(&self) -> bool {
         let ends = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
         raw::poll_now(self.fd(), libc::POLLRDHUP) & ends != 0
     }

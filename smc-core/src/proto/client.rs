@@ -1,4 +1,5 @@
 //! The connecting end.
+use super::traffic::Traffic;
 use super::{BESIDE_AFTER_BYTES, BESIDE_AFTER_TURNS};
 use crate::reason::Reason;
 use crate::wire::clc::loopback::{
@@ -124,9 +125,7 @@ pub struct ClientHandshake {
     state: ClientState,
     layout_version: u32,
     unwanted: Option<Reason>,
-    bytes: u64,
-    turns: u32,
-    received_last: bool,
+    traffic: Traffic,
     waits: u32,
     lost: u32,
     questions: u32,
@@ -150,9 +149,7 @@ impl ClientHandshake {
             state,
             layout_version,
             unwanted: None,
-            bytes: 0,
-            turns: 0,
-            received_last: false,
+            traffic: Traffic::NONE,
             waits: 0,
             lost: 0,
             questions: 0,
@@ -216,15 +213,12 @@ impl ClientHandshake {
 
     /// Counts bytes that the program sent.
     pub fn sent(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.turns = self.turns.saturating_add(u32::from(self.received_last));
-        self.received_last = false;
+        self.traffic.sent(bytes);
     }
 
     /// Counts bytes that the program received.
     pub fn received(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.received_last = true;
+        self.traffic.received(bytes);
     }
 
     /// Whether to ask the server for an ACCEPT beside the stream: a program that never receives
@@ -235,9 +229,9 @@ impl ClientHandshake {
     /// the end there is no such server.
     pub fn asks(&mut self) -> bool {
         let due = match self.state {
-            ClientState::Virgin => self.bytes >= self.ask_at_bytes,
+            ClientState::Virgin => self.traffic.bytes >= self.ask_at_bytes,
             ClientState::Late => {
-                self.bytes >= self.ask_at_bytes || self.turns >= self.ask_at_turns
+                self.traffic.bytes >= self.ask_at_bytes || self.traffic.turns >= self.ask_at_turns
             }
             _ => false,
         };
@@ -245,9 +239,9 @@ impl ClientHandshake {
             return false;
         }
         // What a client has sent may lie in buffers for long before the server reads it.
-        let step = self.bytes.clamp(BESIDE_AFTER_BYTES, MOST_BETWEEN_QUESTIONS);
-        self.ask_at_bytes = self.bytes.saturating_add(step);
-        self.ask_at_turns = self.turns.saturating_mul(2).max(self.ask_at_turns);
+        let step = self.traffic.bytes.clamp(BESIDE_AFTER_BYTES, MOST_BETWEEN_QUESTIONS);
+        self.ask_at_bytes = self.traffic.bytes.saturating_add(step);
+        self.ask_at_turns = self.traffic.turns.saturating_mul(2).max(self.ask_at_turns);
         self.questions = self.questions.saturating_add(1);
         if self.state == ClientState::Late && self.questions > QUESTIONS {
             self.state = ClientState::Plain(Reason::PEERNOSMC);
@@ -260,8 +254,8 @@ impl ClientHandshake {
     pub fn pays(&self, policy: &AttachPolicy) -> Option<LoopbackAccept> {
         let ClientState::Accepted(accept) = self.state else { return None };
         let pays = match policy.after_bytes {
-            Some(bytes) => self.bytes >= bytes,
-            None => self.turns >= policy.turns || self.bytes >= AttachPolicy::DEFAULT_BYTES,
+            Some(bytes) => self.traffic.bytes >= bytes,
+            None => self.traffic.turns >= policy.turns || self.traffic.bytes >= AttachPolicy::DEFAULT_BYTES,
         };
         pays.then_some(accept)
     }

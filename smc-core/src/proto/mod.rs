@@ -27,6 +27,7 @@ mod client;
 mod consent;
 mod server;
 mod switch;
+mod traffic;
 
 pub use client::{
     Answer, AttachPolicy, Cancel, ClientHandshake, ClientSocket, ClientState, Rest, Stop, Verdict,

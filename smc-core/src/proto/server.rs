@@ -1,4 +1,5 @@
 //! The accepting end.
+use super::traffic::Traffic;
 use super::Stop;
 use crate::reason::Reason;
 
@@ -86,9 +87,7 @@ pub enum Confirmed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerHandshake {
     state: ServerState,
-    bytes: u64,
-    turns: u32,
-    received_last: bool,
+    traffic: Traffic,
     looks: u32,
 }
 
@@ -110,7 +109,7 @@ impl ServerHandshake {
     }
 
     const fn with(state: ServerState) -> Self {
-        Self { state, bytes: 0, turns: 0, received_last: false, looks: 0 }
+        Self { state, traffic: Traffic::NONE, looks: 0 }
     }
 
     /// The program sends: whether an ACCEPT goes ahead.
@@ -155,24 +154,21 @@ impl ServerHandshake {
 
     /// Counts bytes that the program sent.
     pub fn sent(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.turns = self.turns.saturating_add(u32::from(self.received_last));
-        self.received_last = false;
+        self.traffic.sent(bytes);
     }
 
     /// Counts bytes that the program received.
     pub fn received(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.received_last = true;
+        self.traffic.received(bytes);
     }
 
     /// Whether to ask who the client is and to offer an ACCEPT beside the stream:
     /// [`Self::beside`] takes the answer.
     pub const fn lives_long(&self) -> bool {
         match self.state {
-            ServerState::Idle => self.bytes >= BESIDE_AFTER_BYTES,
+            ServerState::Idle => self.traffic.bytes >= BESIDE_AFTER_BYTES,
             ServerState::Deferred => {
-                self.bytes >= BESIDE_AFTER_BYTES || self.turns >= BESIDE_AFTER_TURNS
+                self.traffic.bytes >= BESIDE_AFTER_BYTES || self.traffic.turns >= BESIDE_AFTER_TURNS
             }
             _ => false,
         }
