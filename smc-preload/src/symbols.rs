@@ -128,7 +128,6 @@ symbols! {
     fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t = { sys!(SYS_write, fd, buf, len) };
     fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t = { sys!(SYS_readv, fd, iov, count) };
     fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t = { sys!(SYS_writev, fd, iov, count) };
-    fn pread64(fd: c_int, buf: *mut c_void, len: size_t, offset: off_t) -> ssize_t = { sys!(SYS_pread64, fd, buf, len, offset) };
     fn preadv2(fd: c_int, iov: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = { sys!(SYS_preadv2, fd, iov, count, offset, 0, flags) };
     fn pwritev2(fd: c_int, iov: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t = { sys!(SYS_pwritev2, fd, iov, count, offset, 0, flags) };
     fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t = { sys!(SYS_recvfrom, fd, buf, len, flags, 0, 0) };
@@ -258,11 +257,8 @@ unsafe fn exit_now(status: c_int) -> ! {
 pub(crate) fn real_calls() -> RealCalls {
     RealCalls {
         recv: real::recv,
-        recvmsg: real::recvmsg,
         sendmsg: real::sendmsg,
         ppoll: real::ppoll,
         epoll_pwait: real::epoll_pwait,
-        read: real::read,
-        pread64: real::pread64,
     }
 }

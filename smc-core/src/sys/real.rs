@@ -10,7 +10,6 @@ use libc::{
 #[allow(missing_docs)]
 pub struct RealCalls {
     pub recv: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t,
-    pub recvmsg: unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t,
     pub sendmsg: unsafe extern "C-unwind" fn(c_int, *const msghdr, c_int) -> ssize_t,
     pub ppoll:
         unsafe extern "C-unwind" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int,
@@ -21,8 +20,6 @@ pub struct RealCalls {
         c_int,
         *const sigset_t,
     ) -> c_int,
-    pub read: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t,
-    pub pread64: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, i64) -> ssize_t,
 }
 
 impl RealCalls {
