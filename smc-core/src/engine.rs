@@ -8,6 +8,7 @@
 //!
 //! What a child in its parent's memory (`vfork`) does to its descriptors must not touch our state:
 //! the hooks see to it that nothing that makes or ends a descriptor is called in one.
+mod confinement;
 mod handover;
 mod heritage;
 mod io;
@@ -15,6 +16,7 @@ mod life;
 mod mux;
 mod processes;
 
+pub use confinement::*;
 pub use handover::*;
 pub use io::*;
 pub use life::*;

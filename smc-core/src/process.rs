@@ -14,6 +14,9 @@ use once_cell::race::OnceBox;
 
 static PROCESS: OnceBox<Process> = OnceBox::new();
 
+/// With fewer descriptors than these the program may need all of them itself.
+const FEWEST: usize = 128;
+
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -45,6 +48,10 @@ pub(crate) fn start(
     arena: Option<Arena>,
     born: Option<u32>,
 ) -> bool {
+    // What an image before this one has left must be gone on with.
+    if arena.is_none() && raw::descriptor_limit() < FEWEST {
+        return false;
+    }
     let made = arena.map_or_else(|| Arena::create(fdtable::raise), Ok);
     let Ok(arena) = made else { return false };
     let Some(device) = Device::new(arena, born) else { return false };

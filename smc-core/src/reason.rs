@@ -108,6 +108,7 @@ reasons! {
     PEER_GONE = 0x0a1a_0000, "the peer's process has ended";
     RECONNECTED = 0x0a1b_0000, "the socket was disconnected and connected again";
     SIGIO = 0x0a1c_0000, "the program asked for a signal when the socket is ready";
+    CONFINED = 0x0a1d_0000, "the program has confined itself to a few system calls";
 }
 
 impl Reason {

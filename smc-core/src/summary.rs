@@ -25,7 +25,10 @@ impl Write for Line {
 
 /// Appends the line of this process, if one is wanted.
 pub(crate) fn append(process: &Process) {
-    let Some(path) = &process.config.summary else { return };
+    // Where files may not grow without end the write could end the program by a signal.
+    let Some(path) = process.config.summary.as_ref().filter(|_| !raw::has_file_limit()) else {
+        return;
+    };
     let mut line = Line { bytes: [0; LEN], len: 0 };
     if write_line(process, &mut line).is_err() {
         return;

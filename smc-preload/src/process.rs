@@ -64,8 +64,13 @@ fn wiped_page() -> Option<*mut AtomicI32> {
 ///
 /// The child of a `fork` is told from these also before our handler has run in it: handlers of
 /// other libraries come first, and may close descriptors. A system call, so only rare paths ask.
+///
+/// Neither may a process that has confined itself be asked, nor what it does be of any concern.
 #[cold]
 pub(crate) fn borrowed_memory() -> bool {
+    if engine::confined() {
+        return true;
+    }
     let owner = owner().load(Ordering::Relaxed);
     if owner == pid() {
         return false;
@@ -100,7 +105,11 @@ pub(crate) unsafe extern "C" fn after_fork_in_parent() {
 
 /// `pthread_atfork`, in the child.
 pub(crate) unsafe extern "C" fn after_fork_in_child() {
-    forked();
+    if engine::confined() {
+        engine::fork_child();
+    } else {
+        forked();
+    }
 }
 
 /// The process ends by its own will; tells the engine once.

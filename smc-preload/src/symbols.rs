@@ -227,6 +227,7 @@ symbols! {
 
     // processes
     fn daemon(nochdir: c_int, noclose: c_int) -> c_int = next;
+    fn prctl(option: c_int, a: size_t, b: size_t, c: size_t, d: size_t) -> c_int = { sys!(SYS_prctl, option, a, b, c, d) };
     fn _exit(status: c_int) -> ! = { exit_now(status) };
     fn execve(path: *const c_char, argv: *const *const c_char, envp: *const *const c_char) -> c_int = { sys!(SYS_execve, path, argv, envp) };
     fn execv(path: *const c_char, argv: *const *const c_char) -> c_int = next;

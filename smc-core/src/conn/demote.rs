@@ -31,7 +31,7 @@ impl Ctx<'_> {
             self.withdraw(reason);
             return;
         }
-        if matches!(reason, Reason::STDIO | Reason::EXEC) && self.cannot_come_again() {
+        if matches!(reason, Reason::STDIO | Reason::EXEC | Reason::CONFINED) && self.cannot_come_again() {
             // Whoever reads it by calls that we see loses nothing.
             return;
         }

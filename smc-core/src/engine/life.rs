@@ -1,5 +1,5 @@
 //! Birth and death of descriptors: which numbers are connections.
-use super::{Kind, Ret};
+use super::{confined, Kind, Ret};
 use crate::arena::{flag, Setup};
 use crate::conn::numbers::{self, Left};
 use crate::conn::{holders, Ctx};
@@ -59,7 +59,7 @@ fn adopt(process: &Process, fd: c_int) {
 
 /// Makes a record for a socket.
 fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
-    if fd < 0 || fd as usize >= fdtable::LIMIT {
+    if fd < 0 || fd as usize >= fdtable::LIMIT || confined() {
         return None;
     }
     forget(process, fd);
@@ -136,7 +136,7 @@ pub fn accepted(listener: c_int, fd: c_int) {
 }
 /// An epoll instance was made.
 pub fn epoll_opened(fd: c_int) {
-    let Some(process) = process::get() else { return };
+    let Some(process) = process::get().filter(|_| !confined()) else { return };
     fd_born(fd);
     process.epolls.opened(fd);
 }
@@ -159,7 +159,7 @@ fn stale(fd: c_int) {
 /// connected one.
 pub fn fd_received(fd: c_int) {
     fd_born(fd);
-    let Some(process) = process::get() else { return };
+    let Some(process) = process::get().filter(|_| !confined()) else { return };
     if tcp::is_tcp(fd) {
         adopt(process, fd);
     }
@@ -189,7 +189,7 @@ pub fn duplicated(old: c_int, new: c_int) {
 /// What the kernel refuses must leave the new number alone: it is asked first for all that it could
 /// find wrong.
 pub fn dup_onto(old: c_int, new: c_int, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
-    let Some(process) = process::get() else { return Ok(real()) };
+    let Some(process) = process::get().filter(|_| !confined()) else { return Ok(real()) };
     let refused = flags & !libc::O_CLOEXEC != 0
         || usize::try_from(new).map_or(true, |new| new >= raw::descriptor_limit());
     if old == new || refused {

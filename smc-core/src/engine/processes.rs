@@ -1,4 +1,5 @@
 //! Forks and ends of processes.
+use super::confined;
 use crate::arena::CONNS;
 use crate::conn::{numbers, Ctx};
 use crate::fdtable;
@@ -91,12 +92,15 @@ pub fn fork_child() {
     let Some(process) = process::get() else { return };
     crate::sys::signals::after_fork();
     fork_done(process);
+    if confined() {
+        return;
+    }
     process.after_fork();
     numbers::after_fork();
 }
 /// At a normal exit of the process: appends the summary line.
 pub fn process_exit() {
-    let Some(process) = process::get() else { return };
+    let Some(process) = process::get().filter(|_| !confined()) else { return };
     for_each_conn(process, |ctx| {
         ctx.see_leave();
         if !ctx.is_shared() {

@@ -1,6 +1,6 @@
 //! The epoll instances of this process.
 use super::instance::Instance;
-use super::registration::Place;
+use super::registration::{Place, POLLED};
 use crate::arena::{flag, phase};
 use crate::conn::Ctx;
 use crate::errno::{Errno, Ret};
@@ -262,6 +262,28 @@ impl Epolls {
             } else {
                 state.unname(ctx.fd);
             }
+        }
+    }
+
+    /// Everything that is registered goes to the programs' own instances, which are the kernel's alone
+    /// from now on.
+    pub(crate) fn dissolve(&self, process: &Process) {
+        for instance in self.live() {
+            let mut state = instance.state.lock();
+            let outer = instance.outer.load(Ordering::Acquire);
+            for reg in state.regs.iter().filter(|reg| reg.used && !reg.parked) {
+                if reg.place != Place::Outer {
+                    // One that has fired waits for its MOD.
+                    let events = if reg.fired { reg.events & !POLLED } else { reg.events };
+                    let _ = raw::epoll_ctl(outer, libc::EPOLL_CTL_ADD, reg.fd, events, reg.data);
+                }
+            }
+            if let Some(queue) = instance.queue(process) {
+                let _ = raw::epoll_ctl(outer, libc::EPOLL_CTL_DEL, queue.bell(), 0, 0);
+            }
+            // With its descriptor it leaves the program's instance.
+            fdtable::drop_internal(instance.inner.swap(-1, Ordering::AcqRel));
+            *state = Default::default();
         }
     }
 

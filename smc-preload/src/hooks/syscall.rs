@@ -126,6 +126,8 @@ hooked! {
         exiting();
         real::syscall(libc::SYS_exit_group, a, b, c, d, e, f)
     },
+    SYS_prctl => by_name!(process::prctl, a, b, c, d, e),
+    SYS_seccomp => process::seccomp(a, b, c),
     SYS_io_uring_setup => super::uring::setup(a, b),
 }
 

@@ -36,6 +36,8 @@ pub enum Arrangement {
     ClientOff,
     /// Both under `smc-run`, both switched off by `SMC_MODE=off`.
     BothOff,
+    /// Both under `smc-run`, whose hooks are all at work and decline every connection.
+    Declined,
 }
 
 /// How one end is started.
@@ -48,11 +50,13 @@ pub(crate) enum Launch {
     Default,
     /// Under `smc-run` with `SMC_MODE=off`.
     Off,
+    /// Under `smc-run` with `SMC_MODE=rdma`, which nothing carries.
+    Declining,
 }
 
 impl Arrangement {
     /// All but bare, in the order in which a pair runs them.
-    pub const PAIR: [Self; 7] = [
+    pub const PAIR: [Self; 8] = [
         Self::Both,
         Self::Default,
         Self::ServerOnly,
@@ -60,9 +64,10 @@ impl Arrangement {
         Self::ServerOff,
         Self::ClientOff,
         Self::BothOff,
+        Self::Declined,
     ];
     /// All but bare that make sense for one program that is both ends.
-    pub const SOLO: [Self; 3] = [Self::Both, Self::Default, Self::BothOff];
+    pub const SOLO: [Self; 4] = [Self::Both, Self::Default, Self::BothOff, Self::Declined];
 
     pub(crate) fn launch(self, end: End) -> Launch {
         use Arrangement as A;
@@ -71,6 +76,7 @@ impl Arrangement {
                 Launch::Bare
             }
             (A::Default, _) => Launch::Default,
+            (A::Declined, _) => Launch::Declining,
             (A::BothOff, _) | (A::ServerOff, End::Server) | (A::ClientOff, End::Client) => {
                 Launch::Off
             }

@@ -249,6 +249,7 @@ impl Stage<'_> {
         match launch {
             Launch::Eager => command.env("SMC_ATTACH_AFTER", "0"),
             Launch::Off => command.env("SMC_MODE", "off"),
+            Launch::Declining => command.env("SMC_MODE", "rdma"),
             Launch::Bare | Launch::Default => &mut command,
         };
         let mut child = command
