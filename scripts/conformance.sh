@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs test suites that others wrote, bare and under smc-run, and compares test by test.
 #
-#   scripts/conformance.sh              all suites
+#   scripts/conformance.sh --full       all suites, an hour or more; without words the same
 #   scripts/conformance.sh SUITE…       these; a name such as `python` or `redis/unit` means all below it
 #   scripts/conformance.sh --short      the few of a short form, about three minutes
 #   scripts/conformance.sh --list       the suites

@@ -101,7 +101,7 @@ def judge(suite, known):
 
 def main(words):
     if words[:1] in (["-h"], ["--help"]):
-        print("usage: scripts/conformance.sh [--list | --short | SUITE…]")
+        print("usage: scripts/conformance.sh [--list | --short | --full | SUITE…]")
         return 0
     if words == ["--list"]:
         for suite in suites.SUITES:
