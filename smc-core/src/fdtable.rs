@@ -3,7 +3,7 @@
 //! The table is private memory, so a forked child goes on with a copy of its own. Numbers past its
 //! end are never ours: such sockets are plain TCP.
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::raw;
+use crate::sys::{limits, raw};
 use libc::c_int;
 
 /// Descriptors that can be ours.
@@ -133,7 +133,7 @@ pub(crate) fn all() -> impl Iterator<Item = (c_int, Entry)> {
 
 /// Numbers from here on are out of the program's way.
 fn high() -> usize {
-    let top = raw::descriptor_limit().min(LIMIT);
+    let top = limits::descriptors().min(LIMIT);
     top - (top / 4).min(4096)
 }
 

@@ -7,7 +7,7 @@ use crate::poll::Epolls;
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::lock::Lock;
 use crate::sys::real::RealCalls;
-use crate::sys::{raw, thread};
+use crate::sys::{limits, raw, thread};
 use crate::transport::loopback::Device;
 use libc::c_int;
 use once_cell::race::OnceBox;
@@ -49,7 +49,7 @@ pub(crate) fn start(
     born: Option<u32>,
 ) -> bool {
     // What an image before this one has left must be gone on with.
-    if arena.is_none() && raw::descriptor_limit() < FEWEST {
+    if arena.is_none() && limits::descriptors() < FEWEST {
         return false;
     }
     let made = arena.map_or_else(|| Arena::create(fdtable::raise), Ok);

@@ -1,7 +1,7 @@
 //! The line that a process leaves at its end (`SMC_SUMMARY`).
 use crate::process::Process;
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::raw;
+use crate::sys::{limits, raw};
 use core::fmt::Write;
 
 /// Longest line: it goes out in one write.
@@ -26,7 +26,7 @@ impl Write for Line {
 /// Appends the line of this process, if one is wanted.
 pub(crate) fn append(process: &Process) {
     // Where files may not grow without end the write could end the program by a signal.
-    let Some(path) = process.config.summary.as_ref().filter(|_| !raw::has_file_limit()) else {
+    let Some(path) = process.config.summary.as_ref().filter(|_| !limits::has_file_limit()) else {
         return;
     };
     let mut line = Line { bytes: [0; LEN], len: 0 };

@@ -159,11 +159,12 @@ SUITES = [
     Python("test_socket", short=True),
     *of_many(Python, "test_selectors test_select test_poll test_epoll", short=True, accelerates=False),
     *of_many(Python, "test_httpservers test_ftplib test_smtplib test_xmlrpc test_asyncio test_ssl "
-             "test_imaplib test_poplib test_urllib2_localnet test_httplib test_logging test_docxmlrpc "
+             "test_imaplib test_poplib test_urllib2_localnet test_httplib test_logging "
              "test_multiprocessing_fork test_multiprocessing_spawn"),
     Python("test_socketserver", resources=["network"]),
     *of_many(Python, "test_telnetlib test_asyncore test_asynchat test_subprocess test_os test_posix "
-             "test_fcntl test_signal test_wsgiref test_smtpd test_concurrent_futures test_eintr test_threadsignals test_fork1 test_nntplib",
+             "test_fcntl test_signal test_docxmlrpc test_wsgiref test_smtpd test_concurrent_futures "
+             "test_eintr test_threadsignals test_fork1 test_nntplib",
              accelerates=False),
     *of_many(Redis, "unit/type/incr unit/type/string unit/type/hash unit/type/list unit/type/list-2 "
              "unit/type/set unit/type/zset unit/type/stream unit/auth unit/protocol unit/pubsub "

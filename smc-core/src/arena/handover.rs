@@ -7,7 +7,7 @@
 use crate::errno::Errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::Mapping;
-use crate::sys::{inherit, raw, scm};
+use crate::sys::{inherit, limits, raw, scm};
 use libc::c_int;
 
 /// Link groups that one image can hand over.
@@ -113,7 +113,7 @@ impl Handover {
     /// An empty one.
     pub fn new(arena: c_int, build: [u64; 4]) -> Result<Self, Errno> {
         let memfd = high(raw::memfd(c"smc-exec")?);
-        let map = raw::ftruncate(memfd, LEN).and_then(|_| Mapping::of(memfd, LEN));
+        let map = limits::ftruncate(memfd, LEN).and_then(|_| Mapping::of(memfd, LEN));
         let map = map.inspect_err(|_| raw::close(memfd))?;
         let mut fds = [-1; scm::MANY];
         (fds[0], fds[1]) = (memfd, arena);
@@ -285,7 +285,7 @@ impl Manifest {
 /// A descriptor at a high number, out of the program's way: close-on-exec, and in no table, since
 /// the process may be one that borrows its parent's.
 fn high(fd: c_int) -> c_int {
-    let top = raw::descriptor_limit().min(1 << 16);
+    let top = limits::descriptors().min(1 << 16);
     match raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, top - (top / 4).min(4096)) {
         Ok(high) => {
             raw::close(fd);

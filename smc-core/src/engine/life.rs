@@ -9,7 +9,7 @@ use crate::process::{self, Process};
 use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::thread::Critical;
-use crate::sys::{inherit, raw, tcp};
+use crate::sys::{inherit, limits, raw, tcp};
 use libc::c_int;
 
 /// Descriptors below this number are looked at when the process starts and the kernel does not tell
@@ -191,7 +191,7 @@ pub fn duplicated(old: c_int, new: c_int) {
 pub fn dup_onto(old: c_int, new: c_int, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
     let Some(process) = process::get().filter(|_| !confined()) else { return Ok(real()) };
     let refused = flags & !libc::O_CLOEXEC != 0
-        || usize::try_from(new).map_or(true, |new| new >= raw::descriptor_limit());
+        || usize::try_from(new).map_or(true, |new| new >= limits::descriptors());
     if old == new || refused {
         return Ok(real());
     }

@@ -1,6 +1,6 @@
 //! What an `exec` keeps: the open descriptors of this process, and whether the new program is
 //! trusted as this one is.
-use super::raw;
+use super::{limits, raw};
 use libc::c_int;
 
 /// Bytes of a list that are fetched at a time.
@@ -59,7 +59,7 @@ pub fn is_inherited(fd: c_int) -> bool {
 /// so that it ignores `LD_PRELOAD`; and nothing can keep the new image from mapping memory.
 pub fn trusts_next_image() -> bool {
     let [real, effective] = raw::user_ids();
-    if real != effective || raw::has_memory_limit() {
+    if real != effective || limits::has_memory_limit() {
         return false;
     }
     // A security module that confines this process may distrust what it starts.

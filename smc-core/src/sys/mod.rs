@@ -13,6 +13,8 @@ pub mod inherit;
 #[cfg(not(loom))]
 pub mod iov;
 #[cfg(not(loom))]
+pub mod limits;
+#[cfg(not(loom))]
 pub mod lock;
 #[cfg(not(loom))]
 pub mod mem;

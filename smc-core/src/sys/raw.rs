@@ -121,12 +121,8 @@ pub fn memfd(name: &core::ffi::CStr) -> Result<c_int, Errno> {
     sys!(Sysno::memfd_create, name.as_ptr() as usize, flags as usize).map(to_fd)
 }
 
-/// `ftruncate`. Past the limit of file sizes, which holds for memory files too, the kernel would send a
-/// signal that ends the program.
-pub fn ftruncate(fd: c_int, len: usize) -> SysResult {
-    if len as u64 > soft_limit(libc::RLIMIT_FSIZE).unwrap_or(0) {
-        return Err(Errno(libc::EFBIG));
-    }
+/// `ftruncate`; see [`super::limits::ftruncate`].
+pub(super) fn ftruncate(fd: c_int, len: usize) -> SysResult {
     sys!(Sysno::ftruncate, fd_arg(fd), len)
 }
 
@@ -460,27 +456,11 @@ pub fn shutdown(fd: c_int, how: c_int) -> SysResult {
 }
 
 /// The soft limit of a resource.
-fn soft_limit(resource: libc::__rlimit_resource_t) -> Result<u64, Errno> {
+pub fn soft_limit(resource: libc::__rlimit_resource_t) -> Result<u64, Errno> {
     let mut limit = [0_u64; 2];
     let to = limit.as_mut_ptr() as usize;
     sys!(Sysno::prlimit64, 0_usize, resource as usize, 0_usize, to)?;
     Ok(limit[0])
-}
-
-/// Soft limit of open descriptors.
-pub fn descriptor_limit() -> usize {
-    let limit = soft_limit(libc::RLIMIT_NOFILE);
-    limit.map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
-}
-
-/// Whether the address space of the process is limited.
-pub fn has_memory_limit() -> bool {
-    soft_limit(libc::RLIMIT_AS) != Ok(libc::RLIM_INFINITY)
-}
-
-/// Whether files may not grow without end.
-pub fn has_file_limit() -> bool {
-    soft_limit(libc::RLIMIT_FSIZE) != Ok(libc::RLIM_INFINITY)
 }
 
 /// RWF_NOWAIT of `preadv2`.
