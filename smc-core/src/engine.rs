@@ -15,6 +15,7 @@ mod io;
 mod life;
 mod mux;
 mod processes;
+mod streams;
 
 pub use confinement::*;
 pub use handover::*;
@@ -22,6 +23,9 @@ pub use io::*;
 pub use life::*;
 pub use mux::*;
 pub use processes::*;
+pub use streams::{
+    before_abort, before_unseen, stream_opened, streams_are_seen, unseen_from_now_on,
+};
 
 pub use crate::errno::Ret;
 pub use crate::fdtable::Kind;

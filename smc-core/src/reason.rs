@@ -90,7 +90,7 @@ reasons! {
     PEER_VERSION = 0x0a08_0000, "the peer runs another version of this library";
     EXEC = 0x0a09_0000, "handed to a program that cannot be accelerated";
     PASSED = 0x0a0a_0000, "passed to another process";
-    STDIO = 0x0a0b_0000, "put on a standard stream";
+    STDIO = 0x0a0b_0000, "libc uses it by means that cannot be seen";
     KTLS = 0x0a0c_0000, "kernel TLS is in use";
     ZEROCOPY = 0x0a0d_0000, "zero-copy sending is in use";
     URGENT = 0x0a0e_0000, "urgent data was sent";

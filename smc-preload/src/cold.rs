@@ -50,6 +50,10 @@ impl Missing for c_int {
     }
 }
 
+impl Missing for () {
+    fn missing() -> Self {}
+}
+
 impl Missing for isize {
     fn missing() -> Self {
         set_errno(libc::ENOSYS);

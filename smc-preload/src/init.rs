@@ -1,6 +1,6 @@
 //! The constructor: from an inert library to a running engine.
 use crate::environment::Environment;
-use crate::{dispatch, process, symbols, target};
+use crate::{dispatch, process, stream, symbols, target};
 use libc::{c_char, c_int};
 use smc_core::config::Config;
 use smc_core::engine;
@@ -86,8 +86,9 @@ unsafe fn start(envp: *const *const c_char) {
     NO_IO_URING.store(u8::from(!config.io_uring), Ordering::Relaxed);
     process::entered();
     target::find_build(construct as *const ());
+    engine::streams_are_seen(stream::install());
     engine::start(symbols::real_calls(), &config, target::build());
-    smc_core::sys::signals::install(symbols::real::sigaction);
+    smc_core::sys::signals::install(symbols::real::sigaction, engine::before_abort);
     // SAFETY: the handlers live as long as the process; the library is never unloaded.
     unsafe {
         libc::pthread_atfork(

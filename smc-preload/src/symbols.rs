@@ -199,6 +199,8 @@ symbols! {
     fn posix_openpt(flags: c_int) -> c_int = next;
     fn getpt() -> c_int = next;
     fn openpty(master: *mut c_int, slave: *mut c_int, name: *mut c_char, termios: *const c_void, size: *const c_void) -> c_int = next;
+    fn login_tty(fd: c_int) -> c_int = next;
+    fn forkpty(master: *mut c_int, name: *mut c_char, termios: *const c_void, size: *const c_void) -> c_int = next;
     fn mkstemp(template: *mut c_char) -> c_int = next;
     fn mkstemp64(template: *mut c_char) -> c_int = next;
     fn mkostemp(template: *mut c_char, flags: c_int) -> c_int = next;
@@ -221,6 +223,13 @@ symbols! {
     fn opendir(path: *const c_char) -> *mut DIR = next;
     fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = next;
     fn __vdprintf_chk(fd: c_int, level: c_int, format: *const c_char, args: *mut c_void) -> c_int = next;
+
+    // messages
+    fn perror(text: *const c_char) -> () = next;
+    fn herror(text: *const c_char) -> () = next;
+    fn psiginfo(info: *const libc::siginfo_t, text: *const c_char) -> () = next;
+    fn backtrace_symbols_fd(buffer: *const *mut c_void, size: c_int, fd: c_int) -> () = next;
+    fn openlog(name: *const c_char, options: c_int, facility: c_int) -> () = next;
 
     // signals
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = next;

@@ -76,6 +76,12 @@ pub mod flag {
     pub const OWN_OPTIONS: u32 = 1 << 16;
     /// The peer took the connection back to TCP in mid-stream.
     pub const PEER_WENT_BACK: u32 = 1 << 17;
+    /// A child that is to be spawned may get it under another number, also where the descriptor itself
+    /// is closed by an `exec`.
+    pub const GIVEN: u32 = 1 << 18;
+    /// This process has ended, and what was unread in the ring is on TCP: what it still sends goes
+    /// there as well.
+    pub const LATE: u32 = 1 << 19;
     /// The program's own view of the four options of the mark: bits 24 to 27.
     pub const VIEW_SHIFT: u32 = 24;
 }

@@ -9,10 +9,11 @@
 use super::Ctx;
 use crate::arena::{flag, phase, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::errno::Errno;
-use crate::proto::Stop;
+use crate::proto::{Stop, TxSwitch};
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
+use crate::sys::tcp;
 use crate::transport::{Link, Receiver, Sender};
 
 /// Longest wait for room in the TCP socket, at a time, and how often without progress.
@@ -81,6 +82,39 @@ impl Ctx<'_> {
             self.went_back();
             conn.tx_mode.store(MODE_TCP, Ordering::Release);
         }
+    }
+
+    /// Bytes that went to TCP behind the library's back since this side switched come before those
+    /// that it sends from now on.
+    pub(crate) fn sends_behind_what_tcp_has(&self) {
+        let switched = self.conn.lock_tx().switch;
+        let TxSwitch::Ring { offset } = switched else { return };
+        let written = tcp::written(self.fd(), self.conn.has(flag::CLIENT));
+        if written.is_ok_and(|written| written > offset) {
+            self.stop_sending_in_ring();
+        }
+    }
+
+    /// This process has ended, but what comes behind its end may still send, as libc's streams do
+    /// with what they hold: over TCP, behind what was copied there.
+    pub(crate) fn ends_sending(&self) {
+        let conn = self.conn;
+        let _tx = conn.lock_tx();
+        if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            conn.raise(flag::TX_TCP | flag::LATE);
+            conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        }
+    }
+
+    /// Something is sent there.
+    #[cold]
+    pub(super) fn sends_late(&self) {
+        let _tx = self.conn.lock_tx();
+        self.conn.lower(flag::LATE);
+        if let Some(link) = self.link() {
+            link.say_back_on_tcp();
+        }
+        self.went_back();
     }
 
     fn stop_reading_the_ring(&self) {

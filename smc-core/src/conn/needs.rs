@@ -177,6 +177,19 @@ impl Ctx<'_> {
         }
     }
 
+    /// libc's streams may use it by means that no hook sees.
+    #[cold]
+    pub(crate) fn needs_tcp_for_streams(&self) {
+        match self.conn.phase() {
+            // Of a listener it is not inherited.
+            phase::LISTENER => {}
+            phase::FRESH => {
+                self.conn.raise(flag::TX_TCP | flag::RX_TCP);
+            }
+            _ => self.needs_tcp_at_once(Reason::STDIO),
+        }
+    }
+
     /// A direction is TCP's from now on.
     #[cold]
     fn needs_tcp(&self, needs: Needs, reason: Reason) {

@@ -47,6 +47,9 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
         return Ok(ctx.sent_tcp(real()));
     }
     let _pin = ctx.pin();
+    if conn.has(flag::LATE) {
+        ctx.sends_late();
+    }
     if conn.phase() == phase::IDLE {
         if flags & KERNEL_ONLY != 0 {
             ctx.fall_back(Reason::OPTUNSUPP);

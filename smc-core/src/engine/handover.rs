@@ -3,8 +3,8 @@
 //! The next image maps the same arena, and the regions at whatever address, so that it shares the
 //! records with whoever else holds the sockets: a parent that lives on and its child, as after a
 //! fork. Where that cannot be, a connection goes back to TCP before the `exec`, with every byte
-//! where it belongs: the program is none that loads this library, or the socket is on a standard
-//! descriptor, which stdio reads by means that no hook sees.
+//! where it belongs: the program is none that loads this library.
+use super::streams::is_seen;
 use super::processes::{each_descriptor, for_each_conn, ConnSet};
 use crate::arena::{flag, phase, Handover, Heir, Packed, NO_GROUP};
 use crate::conn::Ctx;
@@ -57,13 +57,15 @@ pub fn before_spawn(target: impl FnOnce() -> Target) -> Plan {
     plan
 }
 
-/// A descriptor is put on a standard one of a child that is yet to be started, or otherwise passed
-/// to it by a way that is not looked at again.
-pub fn before_passing(fd: c_int) {
+/// A child that is yet to be spawned shall have a copy of `fd` as `new`.
+pub fn given_to_child(fd: c_int, new: c_int) {
     let Some(process) = process::get() else { return };
     if let Some(ctx) = Ctx::of(process, fd) {
-        let _critical = Critical::enter();
-        ctx.leave(Reason::STDIO);
+        ctx.conn.raise(flag::GIVEN);
+        if !is_seen(new) {
+            let _critical = Critical::enter();
+            ctx.leave(Reason::STDIO);
+        }
     }
 }
 
@@ -113,7 +115,8 @@ pub fn exec_failed(plan: Plan) {
 fn each_inherited<'p>(process: &'p Process, heir: Heir, mut with: impl FnMut(Ctx<'p>)) {
     if heir != Heir::Borrower {
         each_descriptor(process, |ctx| {
-            if inherit::is_inherited(ctx.fd) {
+            let given = heir == Heir::Child && ctx.conn.has(flag::GIVEN);
+            if given || inherit::is_inherited(ctx.fd) {
                 with(ctx);
             }
         });
@@ -165,7 +168,7 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     each_inherited(process, heir, |ctx| {
         any |= !matches!(ctx.conn.phase(), phase::FRESH | phase::LISTENER | phase::PLAIN);
         inherited.add(ctx.index);
-        if ctx.fd <= libc::STDERR_FILENO {
+        if !is_seen(ctx.fd) {
             standard.add(ctx.index);
         }
     });

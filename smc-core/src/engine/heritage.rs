@@ -1,12 +1,13 @@
 //! At the start of an image: what the one before it has left (`handover`).
 use super::life::{count_connection, go_on_with};
 use super::processes::ConnSet;
+use super::streams;
 use crate::arena::{flag, phase, Arena, Handover, Manifest, NO_GROUP};
 use crate::conn::Ctx;
 use crate::fdtable;
 use crate::process::{self, Process};
 use crate::sync::Ordering;
-use crate::sys::{raw, tcp};
+use crate::sys::{inherit, raw, tcp};
 use crate::transport::loopback::Group;
 use libc::c_int;
 
@@ -56,6 +57,7 @@ impl Heritage {
             let _ = Group::unpack(&process.device, &handover, row);
         }
         take_conns(process, manifest);
+        look_at_streams(process);
         end_others(process, manifest);
         if holder != 0 {
             // Signals that were put off while the locks were held.
@@ -72,40 +74,22 @@ fn take_conns(process: &Process, manifest: &Manifest) {
     let same = manifest.same.load(Ordering::Relaxed) != 0;
     let mut taken = ConnSet::new();
     for (fd, index) in manifest.conns() {
-        let Some(conn) = process.device.arena.conn(index).filter(|conn| conn.is_used()) else {
-            continue;
-        };
-        if tcp::cookie(fd) != Ok(conn.cookie.load(Ordering::Relaxed)) {
-            // Not inherited after all: a child was told to close it.
-            continue;
+        // Else it is not inherited after all: a child was told to close it.
+        if let Some(ctx) = same_socket(process, fd, index) {
+            take_conn(&ctx, first, same, &mut taken);
         }
-        let ctx = Ctx { process, index, conn, fd };
-        let has_slot = conn.group.load(Ordering::Relaxed) != NO_GROUP;
-        if has_slot && ctx.group().is_none() {
-            reset(fd);
-            continue;
-        }
-        go_on_with(process, fd, index);
-        if !taken.add(index) {
-            continue;
-        }
-        if !first {
-            ctx.one_more();
-        }
-        enter_slot(&ctx);
-        count_connection(process);
-        if conn.phase() == phase::ATTACHED {
-            if let Some(page) = process.page() {
-                page.smcd.fetch_add(1, Ordering::Relaxed);
+    }
+    if !same {
+        // Those that a child was given under other numbers.
+        inherit::each_open(|fd| {
+            if fdtable::is_tracked(fd) || !tcp::is_tcp(fd) {
+                return;
             }
-        }
-        if same && !ctx.is_shared() {
-            conn.fd.store(fd.cast_unsigned(), Ordering::Relaxed);
-            // Threads that are no more.
-            conn.inside.store(0, Ordering::Relaxed);
-            conn.tx_inside.store(0, Ordering::Relaxed);
-            conn.lower(flag::IN_EPOLL);
-        }
+            let found = manifest.conns().find_map(|(_, index)| same_socket(process, fd, index));
+            if let Some(ctx) = found {
+                take_conn(&ctx, first, same, &mut taken);
+            }
+        });
     }
     if !first {
         return;
@@ -117,6 +101,54 @@ fn take_conns(process: &Process, manifest: &Manifest) {
         if !taken.has(index) && ended.add(index) && ctx.gives_up() {
             enter_slot(&Ctx { fd, ..ctx });
             ctx.last_close();
+        }
+    }
+}
+
+/// The record, if the descriptor is its socket.
+fn same_socket(process: &Process, fd: c_int, index: u32) -> Option<Ctx<'_>> {
+    let conn = process.device.arena.conn(index).filter(|conn| conn.is_used())?;
+    let same = tcp::cookie(fd) == Ok(conn.cookie.load(Ordering::Relaxed));
+    same.then_some(Ctx { process, index, conn, fd })
+}
+
+fn take_conn(ctx: &Ctx<'_>, first: bool, same: bool, taken: &mut ConnSet) {
+    let Ctx { process, index, conn, fd } = *ctx;
+    let has_slot = conn.group.load(Ordering::Relaxed) != NO_GROUP;
+    if has_slot && ctx.group().is_none() {
+        reset(fd);
+        return;
+    }
+    go_on_with(process, fd, index);
+    if !taken.add(index) {
+        return;
+    }
+    if !first {
+        ctx.one_more();
+    }
+    enter_slot(ctx);
+    count_connection(process);
+    if conn.phase() == phase::ATTACHED {
+        if let Some(page) = process.page() {
+            page.smcd.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    if same && !ctx.is_shared() {
+        conn.fd.store(fd.cast_unsigned(), Ordering::Relaxed);
+        // Threads that are no more.
+        conn.inside.store(0, Ordering::Relaxed);
+        conn.tx_inside.store(0, Ordering::Relaxed);
+        conn.lower(flag::IN_EPOLL);
+    }
+}
+
+/// What becomes of those that libc itself may read and write.
+fn look_at_streams(process: &Process) {
+    for fd in libc::STDIN_FILENO..=libc::STDERR_FILENO {
+        if let Some(ctx) = Ctx::of(process, fd) {
+            streams::has_number(&ctx);
+            // The loader may have complained there before this library was.
+            ctx.sends_behind_what_tcp_has();
         }
     }
 }

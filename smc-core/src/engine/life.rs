@@ -1,12 +1,11 @@
 //! Birth and death of descriptors: which numbers are connections.
-use super::{confined, Kind, Ret};
+use super::{confined, streams, Kind, Ret};
 use crate::arena::{flag, Setup};
 use crate::conn::numbers::{self, Left};
 use crate::conn::{holders, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
 use crate::process::{self, Process};
-use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::thread::Critical;
 use crate::sys::{inherit, limits, raw, tcp};
@@ -50,9 +49,7 @@ fn adopt(process: &Process, fd: c_int) {
             ctx.conn.raise(flag::ADOPTED);
             ctx.handshake(Setup::is_accepted);
             ctx.ask_what_it_needs();
-            if fd <= libc::STDERR_FILENO {
-                ctx.leave(Reason::STDIO);
-            }
+            streams::has_number(&ctx);
         }
     }
 }
@@ -113,7 +110,9 @@ pub fn socket_opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     let ip = domain == libc::AF_INET || domain == libc::AF_INET6;
     let tcp = protocol == 0 || protocol == libc::IPPROTO_TCP;
     if stream && ip && tcp {
-        track(process, fd);
+        if let Some(ctx) = track(process, fd) {
+            streams::has_number(&ctx);
+        }
     } else {
         fd_born(fd);
     }
@@ -132,6 +131,7 @@ pub fn accepted(listener: c_int, fd: c_int) {
         if let Some(listener) = Ctx::of(process, listener) {
             ctx.inherits(listener);
         }
+        streams::has_number(&ctx);
     }
 }
 /// An epoll instance was made.
@@ -178,6 +178,9 @@ pub fn duplicated(old: c_int, new: c_int) {
                 if fdtable::set(new, entry) {
                     numbers::one_more(index);
                 }
+                if let Some(ctx) = Ctx::of(process, new) {
+                    streams::has_number(&ctx);
+                }
             }
         }
         Kind::Epoll => process.epolls.duplicated(entry, new),
@@ -201,12 +204,9 @@ pub fn dup_onto(old: c_int, new: c_int, flags: c_int, real: impl FnOnce() -> isi
     // The old number must be open, or nothing happens to the new one.
     raw::fcntl(old, libc::F_GETFD, 0)?;
     forget(process, new);
-    if new <= libc::STDERR_FILENO {
-        // stdio may write there by means that we do not see.
-        if let Some(ctx) = Ctx::of(process, old) {
-            let _critical = Critical::enter();
-            ctx.leave(Reason::STDIO);
-        }
+    if !streams::is_seen(new) {
+        // Before a stream finds it there.
+        streams::before_unseen(old);
     }
     let result = real();
     if result >= 0 {

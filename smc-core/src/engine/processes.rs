@@ -105,6 +105,7 @@ pub fn process_exit() {
         ctx.see_leave();
         if !ctx.is_shared() {
             ctx.send_last();
+            ctx.ends_sending();
             ctx.count();
         }
         ctx.gives_up();

@@ -8,7 +8,7 @@
 //!
 //! The program sees its own dispositions only: the hook of `sigaction` keeps them here.
 use super::{copy, raw, thread};
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use core::cell::UnsafeCell;
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use syscalls::Sysno;
@@ -92,8 +92,13 @@ fn is_ours(action: &sigaction) -> bool {
     action.sa_sigaction == on_signal as *const () as usize
 }
 
-/// Puts the handler in front of what the program has; called by the constructor.
-pub fn install(real: RealSigaction) {
+/// What is called before a handler for SIGABRT: libc has said on descriptor 2 by itself why.
+static BEFORE_ABORT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Puts the handler in front of what the program has; called by the constructor. `before_abort` is
+/// called before a handler for SIGABRT.
+pub fn install(real: RealSigaction, before_abort: fn()) {
+    BEFORE_ABORT.store(before_abort as *mut (), Ordering::Relaxed);
     INSTALLED.store(true, Ordering::Release);
     for signal in 1..SIGNALS as c_int {
         // SAFETY: requires an all-zero `sigaction` to be valid: no handler, no flags.
@@ -194,6 +199,11 @@ extern "C-unwind" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
     let raised_by_code = unsafe { (*info).si_code } > 0 && is_synchronous(signal);
     if thread::is_critical() && !raised_by_code && put_off(signal, info, context) {
         return;
+    }
+    let before = BEFORE_ABORT.load(Ordering::Relaxed);
+    if signal == libc::SIGABRT && !before.is_null() {
+        // SAFETY: requires a function of this type: `install` has stored one.
+        unsafe { core::mem::transmute::<*mut (), fn()>(before)() };
     }
     if theirs.sa_flags & libc::SA_RESETHAND != 0 && has_handler(&theirs) {
         back_to_default(signal, &theirs);

@@ -92,6 +92,36 @@ pub(crate) unsafe extern "C-unwind" fn openpty(
     done
 }
 
+/// Puts the terminal on the standard descriptors, inside libc.
+#[no_mangle]
+pub(crate) unsafe extern "C-unwind" fn login_tty(fd: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    let done = unsafe { real::login_tty(fd) };
+    if done == 0 {
+        (0..=2).for_each(born);
+    }
+    done
+}
+
+/// So does the child of this one.
+#[no_mangle]
+pub(crate) unsafe extern "C-unwind" fn forkpty(
+    master: *mut c_int,
+    name: *mut c_char,
+    termios: *const c_void,
+    size: *const c_void,
+) -> c_int {
+    // SAFETY: the program's own call.
+    let child = unsafe { real::forkpty(master, name, termios, size) };
+    if child == 0 {
+        (0..=2).for_each(born);
+    } else if child > 0 {
+        // SAFETY: the call has succeeded, so it is stored.
+        born(unsafe { *master });
+    }
+    child
+}
+
 /// The copy may be a socket of another process.
 #[no_mangle]
 pub(crate) unsafe extern "C-unwind" fn pidfd_getfd(

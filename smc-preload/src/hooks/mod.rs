@@ -6,6 +6,7 @@ mod file;
 mod fortify;
 pub(crate) mod io;
 pub(crate) mod life;
+mod messages;
 mod msg;
 mod mux;
 mod opt;

@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     new: c_int,
 ) -> c_int {
     if tracked(old) && !borrowed_memory() {
-        engine::before_passing(old);
+        engine::given_to_child(old, new);
     }
     // SAFETY: the program's own call.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, old, new) }

@@ -1,15 +1,12 @@
-//! Streams.
-//!
-//! libc's streams read and write by internal calls that no hook sees. `fdopen` on a socket of ours
-//! therefore yields a stream whose functions are our hooks (`fopencookie`). Closing a stream that
-//! libc made on a descriptor of ours ends the descriptor as `close` does.
+//! Calls that make and end streams, and those that print to a descriptor. What goes through a stream
+//! is told in [`crate::stream`].
 use super::spawn::shell;
 use crate::dispatch::{born, errno, ret, set_errno, tracked};
 use crate::process::{borrowed_memory, spawned};
 use crate::stream;
 use crate::symbols::real;
 use libc::{c_char, c_int, c_void, FILE};
-use smc_core::engine::{self, Kind};
+use smc_core::engine;
 use std::ptr::null_mut;
 
 macro_rules! streams {
@@ -52,14 +49,11 @@ pub(crate) unsafe extern "C-unwind" fn popen(
 
 #[no_mangle]
 pub(crate) unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    // SAFETY: the program's own call.
-    unsafe {
-        if tracked(fd) && engine::kind(fd) == Kind::Socket {
-            stream::open(fd, mode)
-        } else {
-            real::fdopen(fd, mode)
-        }
+    if tracked(fd) {
+        engine::stream_opened(fd);
     }
+    // SAFETY: the program's own call.
+    unsafe { real::fdopen(fd, mode) }
 }
 
 #[no_mangle]
@@ -67,12 +61,10 @@ pub(crate) unsafe extern "C-unwind" fn fclose(file: *mut FILE) -> c_int {
     // SAFETY: the program's own stream.
     let real = || unsafe { real::fclose(file) };
     // SAFETY: as above.
-    let fd = unsafe { ours_in_libc(file) };
+    let fd = if stream::are_seen() { -1 } else { unsafe { tracked_in(file) } };
     if fd < 0 {
         return real();
     }
-    // SAFETY: as above.
-    unsafe { libc::fflush(file) };
     ret(engine::close(fd, || real() as isize))
 }
 
@@ -96,14 +88,20 @@ pub(crate) unsafe extern "C-unwind" fn freopen64(
     unsafe { reopen(file, || real::freopen64(path, mode, file)) }
 }
 
-/// The old descriptor ends, a new one begins, mostly with the same number.
+/// The old descriptor ends by calls inside libc, and a new one begins, mostly with the same number.
 unsafe fn reopen(file: *mut FILE, real: impl Fn() -> *mut FILE) -> *mut FILE {
     // SAFETY: the program's own stream.
-    let fd = unsafe { ours_in_libc(file) };
+    let fd = unsafe { tracked_in(file) };
     let mut stream = null_mut();
     if fd < 0 {
         stream = real();
     } else {
+        // While the number is known; what cannot be written now is lost, as it is in libc.
+        // SAFETY: as above.
+        unsafe {
+            libc::fflush(file);
+            __fpurge(file);
+        }
         let done: c_int = ret(engine::close(fd, || {
             stream = real();
             if stream.is_null() {
@@ -123,11 +121,15 @@ unsafe fn reopen(file: *mut FILE, real: impl Fn() -> *mut FILE) -> *mut FILE {
     stream
 }
 
-/// The descriptor of a stream that libc made, if it is tracked, else -1.
-unsafe fn ours_in_libc(file: *mut FILE) -> c_int {
+extern "C" {
+    fn __fpurge(file: *mut FILE);
+}
+
+/// The descriptor of a stream, if it is tracked, else -1.
+unsafe fn tracked_in(file: *mut FILE) -> c_int {
     // SAFETY: the program's own stream.
     let fd = unsafe { stream::descriptor(file) };
-    if fd >= 0 && tracked(fd) && !stream::is_open(fd) && !borrowed_memory() {
+    if fd >= 0 && tracked(fd) && !borrowed_memory() {
         fd
     } else {
         -1

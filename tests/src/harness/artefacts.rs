@@ -1,5 +1,6 @@
 //! Finding what cargo built, and building the C cases.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -69,6 +70,13 @@ pub fn scratch() -> Scratch {
     let dir = profile_dir().join("case-tmp").join(unique);
     std::fs::create_dir_all(&dir).unwrap();
     Scratch(dir)
+}
+
+/// An empty file that every user may write to.
+pub(super) fn for_everybody(path: PathBuf) -> PathBuf {
+    std::fs::write(&path, "").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    path
 }
 
 /// Compiles `tests/c/NAME.c` or `NAME.cc` with these extra flags, once per test process, and tells where it is.

@@ -98,6 +98,8 @@ enum Proof {
     /// Required of so many processes, each by its own line: of one that has become another image
     /// it is the last image's, and tells of that one alone.
     Images(usize),
+    /// What the statistics of all processes together must tell, in words and as a question.
+    Told(&'static str, fn(&stats::Summary) -> bool),
 }
 
 /// Whether another library is preloaded before or after ours.
@@ -227,6 +229,12 @@ impl Case {
         self
     }
 
+    /// With both ends under `smc-run`, the sum of the statistics tells this.
+    pub fn told(mut self, what: &'static str, is_so: fn(&stats::Summary) -> bool) -> Self {
+        self.proof = Proof::Told(what, is_so);
+        self
+    }
+
     /// How long one run may take before it counts as hung (30 s if not told).
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
@@ -333,6 +341,10 @@ impl Case {
                 let seen = got.summaries.iter().filter(moved).count();
                 assert!(seen >= count, "{}: {seen} images: {:#?}", self.name, got.summaries);
                 true
+            }
+            (A::Both, Proof::Told(what, is_so)) => {
+                assert!(is_so(&sum), "{}: not {what}: {sum:#?}", self.name);
+                return;
             }
             (A::Bare | A::Default, _) | (A::Both, Proof::Waived) => return,
             (A::ServerOnly | A::ClientOnly | A::ServerOff | A::ClientOff, Proof::Itself) => return,

@@ -244,7 +244,7 @@ impl Stage<'_> {
         }
         command.envs(case.env.iter().map(|(k, v)| (k, v)));
         if launch != Launch::Bare {
-            command.env("SMC_SUMMARY", self.file(end, "summary"));
+            command.env("SMC_SUMMARY", artefacts::for_everybody(self.file(end, "summary")));
         }
         match launch {
             Launch::Eager => command.env("SMC_ATTACH_AFTER", "0"),

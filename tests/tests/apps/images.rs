@@ -11,14 +11,17 @@ use crate::session::{in_every_pairing, Expect, Session};
 /// Bytes that go to and fro.
 const AMOUNT: usize = 3 << 20;
 
-/// A server that becomes `cat`, the connection on its standard descriptors; by itself, or in a
-/// child for each connection.
-fn socat(options: &'static str, rounds: usize) -> impl Fn(&Session) -> Result<()> {
+/// A server that becomes `cat`, the connection on its standard descriptors, or starts one; by itself,
+/// or in a child for each connection.
+fn socat(
+    options: &'static str,
+    cat: &'static str,
+    rounds: usize,
+) -> impl Fn(&Session) -> Result<()> {
     move |session| {
         let port = session.port();
         let place = format!("TCP-LISTEN:{port},bind=127.0.0.1,reuseaddr{options}");
-        let mut server =
-            session.server("socat").words(place).words("EXEC:cat,nofork").listening(port)?;
+        let mut server = session.server("socat").words(place).words(cat).listening(port)?;
         let sent: Vec<u8> = (0..AMOUNT).map(|n| (n * n / 251 % 256) as u8).collect();
         fs::write(session.folder().join("sent"), &sent)?;
         for round in 0..rounds {
@@ -39,12 +42,17 @@ fn socat(options: &'static str, rounds: usize) -> impl Fn(&Session) -> Result<()
 
 #[test]
 fn socat_becomes_cat() {
-    in_every_pairing(&["socat"], Expect::Results, socat("", 1));
+    in_every_pairing(&["socat"], Expect::Ring, socat("", "EXEC:cat,nofork", 1));
 }
 
 #[test]
 fn socat_children_become_cat() {
-    in_every_pairing(&["socat"], Expect::Results, socat(",fork", 3));
+    in_every_pairing(&["socat"], Expect::Ring, socat(",fork", "EXEC:cat,nofork", 3));
+}
+
+#[test]
+fn socat_starts_cat() {
+    in_every_pairing(&["socat"], Expect::Ring, socat(",fork", "EXEC:cat", 2));
 }
 
 fn signal(pid: i32, signal: i32) {
