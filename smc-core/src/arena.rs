@@ -22,7 +22,7 @@ pub use proc::{bump, Counters, ProcPage, REASONS};
 use crate::errno::Errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::Mapping;
-use crate::sys::{limits, raw};
+use crate::sys::{growth, raw};
 use libc::c_int;
 
 /// Name of the memfd.
@@ -73,7 +73,7 @@ impl Arena {
     /// Makes one for a process that has none. `raise` moves a descriptor out of the program's way.
     pub fn create(raise: impl FnOnce(c_int) -> c_int) -> Result<Self, Errno> {
         let fd = raise(raw::memfd(NAME)?);
-        let map = limits::ftruncate(fd, LEN).and_then(|_| Mapping::of(fd, LEN));
+        let map = growth::ftruncate(fd, LEN).and_then(|_| Mapping::of(fd, LEN));
         match map {
             Ok(map) => {
                 let arena = Self { map, fd };

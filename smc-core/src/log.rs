@@ -9,9 +9,11 @@
 use core::fmt::{self, Write};
 
 use ::log::{LevelFilter, Metadata, Record};
-use syscalls::{syscall, Errno, Sysno};
+use syscalls::{syscall, Sysno};
 
+use crate::errno::Errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::growth;
 
 /// Bytes of a line. Less than `PIPE_BUF`, so lines of several processes do not mix.
 const LINE: usize = 1024;
@@ -186,10 +188,8 @@ fn takes_a_line(fd: usize) -> bool {
 
 fn write_all_or_nothing(fd: usize, line: &[u8]) {
     loop {
-        // SAFETY: write reads `line.len()` bytes from `line`, which is borrowed for as long.
-        let result = unsafe { syscall!(Sysno::write, fd, line.as_ptr(), line.len()) };
         // Whoever logs has no use for a failure of it.
-        if result != Err(Errno::EINTR) {
+        if growth::write(fd as i32, line) != Err(Errno(libc::EINTR)) {
             return;
         }
     }

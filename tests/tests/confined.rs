@@ -57,9 +57,10 @@ fn a15_few_descriptors() {
     stream(&["/usr/bin/prlimit", "--nofile=256:256"]).check();
     for few in ["24", "12", "9"] {
         stream(&["/usr/bin/prlimit", &format!("--nofile={few}:{few}")])
-            .not_accelerated("there may be no descriptor left for a ring")
+            .told("TCP without records: the program needs them all", |sum| sum.connections == 0)
             .check();
     }
+    stream(&["/usr/bin/prlimit", "--nofile=128:128"]).check();
 }
 
 /// Little address space.
@@ -77,8 +78,34 @@ fn a15_little_address_space() {
 #[test]
 fn a15_no_file_size() {
     stream(&["/usr/bin/prlimit", "--fsize=0:0"])
-        .not_accelerated("a region larger than the limit cannot be made")
+        .not_accelerated("without its records the library does nothing")
         .check();
+    // The records fit, a link group's memory does not.
+    stream(&["/usr/bin/prlimit", "--fsize=100000000"])
+        .told("TCP for want of memory", |sum| sum.smcd == 0 && sum.fallback.get(MEM) == Some(&2))
+        .check();
+}
+
+const MEM: &str = "0x01010000";
+
+/// Limits of one end that are set in the middle.
+#[test]
+fn a15_limited_in_the_middle() {
+    let program = compile_c("changes", &[]);
+    for who in ["server", "client"] {
+        for limit in ["number of files", "locked memory", "address space"] {
+            Case::pair(program.to_str().unwrap(), limit)
+                .args([who])
+                .only(&[Arrangement::Both])
+                .told("all in the ring", |sum| (sum.smcd, sum.tcp) == (4, 0))
+                .check();
+        }
+        Case::pair(program.to_str().unwrap(), "file size")
+            .args([who])
+            .only(&[Arrangement::Both])
+            .told("in the ring, as far as an end can say", |sum| sum.smcd >= 2 && sum.tcp == 0)
+            .check();
+    }
 }
 
 /// A memory group, as far as this host has them, that has room for the program and little more.

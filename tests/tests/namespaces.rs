@@ -4,7 +4,8 @@
 
 use smc_tests::apps::netns::{self, Netns};
 use smc_tests::apps::{Launch, Scratch};
-use smc_tests::harness::{program, scratch, stats, Arrangement, Case, Scratch as Folder};
+use smc_tests::harness::Scratch as Folder;
+use smc_tests::harness::{compile_c, program, scratch, stats, Arrangement, Case};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -37,32 +38,85 @@ fn other_mounts_and_processes() {
     stream(&["/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]).check();
 }
 
-/// A script in front of the client, which then runs the same program.
-fn client_by(line: &str) -> (Folder, PathBuf) {
+/// A script in front of the program, which then runs it.
+fn by(line: &str) -> (Folder, PathBuf) {
     let folder = scratch();
-    let path = folder.path().join("client");
+    let path = folder.path().join("case");
     let program = program("case-start");
     std::fs::write(&path, format!("#!/bin/sh\n{line} {} \"$@\"\n", program.display())).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     (folder, path)
 }
 
-/// The client is another user's, or in a user name space: as bare, accelerated or not.
+/// The two ends, each by a line in front of it.
+fn ends(server: &str, client: &str) -> ([Folder; 2], Case) {
+    let (server_folder, server) = by(server);
+    let (client_folder, client) = by(client);
+    let case = Case::pair(server.to_str().unwrap(), "stream").client(&client);
+    let only = [Arrangement::Both, Arrangement::ClientOnly, Arrangement::ServerOnly];
+    ([server_folder, client_folder], case.only(&only))
+}
+
+/// The connections of both ends in the ring.
+fn all_accelerated(case: Case) -> Case {
+    case.told("all in the ring", |sum| (sum.smcd, sum.tcp, sum.back.own) == (4, 0, 0))
+}
+
+const ROOT: &str = "exec";
+const NOBODY: &str = "exec /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups";
+
+/// The ends are different users', or in user name spaces.
 #[test]
 fn other_user() {
     if !root() {
         return;
     }
-    for line in [
-        "exec /usr/bin/setpriv --reuid=65534 --clear-groups",
-        "exec /usr/bin/unshare --user --map-root-user",
-        "exec /usr/bin/unshare --user",
+    for (server, client) in [
+        (ROOT, NOBODY),
+        (NOBODY, ROOT),
+        (NOBODY, "exec /usr/bin/setpriv --reuid=65533 --regid=65533 --clear-groups"),
+        (ROOT, "exec /usr/bin/unshare --user --map-root-user"),
+        (ROOT, "exec /usr/bin/unshare --user"),
+        ("exec /usr/bin/unshare --user", "exec /usr/bin/unshare --user"),
+        ("exec /usr/bin/unshare --user --map-root-user", NOBODY),
     ] {
-        let (_folder, client) = client_by(line);
-        Case::pair("case-start", "stream")
-            .client(&client)
-            .not_accelerated("the ends check each other's user, who may be another here")
-            .check();
+        let (_folders, case) = ends(server, client);
+        all_accelerated(case).check();
+    }
+}
+
+/// One end is the first process of a name space.
+#[test]
+fn first_process() {
+    if !root() {
+        return;
+    }
+    let first = "exec /usr/bin/unshare --pid --fork --kill-child --mount-proc";
+    for (server, client) in [(ROOT, first), (first, ROOT), (first, first)] {
+        let (_folders, case) = ends(server, client);
+        all_accelerated(case).check();
+    }
+}
+
+/// What is at /dev/shm: nothing, another file system, one that is read-only or full. The library does
+/// not need it.
+#[test]
+fn other_shared_memory() {
+    if !root() {
+        return;
+    }
+    let at = "-t tmpfs none /dev/shm";
+    for mount in [
+        "umount -l /dev/shm".to_owned(),
+        format!("mount {at}"),
+        format!("mount -o ro {at}"),
+        format!("mount -o size=4k {at} && head -c 4096 /dev/zero > /dev/shm/full"),
+    ] {
+        let line = format!("exec /usr/bin/unshare --mount /bin/sh -c '{mount} && exec \"$@\"' sh");
+        for (server, client) in [(line.as_str(), ROOT), (ROOT, line.as_str())] {
+            let (_folders, case) = ends(server, client);
+            all_accelerated(case).check();
+        }
     }
 }
 
@@ -78,11 +132,55 @@ fn other_root() {
         "exec /usr/bin/unshare --mount /bin/sh -c 'mount --rbind / {at} && \
          umount -l {at}/proc && exec /usr/sbin/chroot {at} \"$@\"' sh"
     );
-    let (_folder, client) = client_by(&line);
-    Case::pair("case-start", "stream")
-        .client(&client)
-        .only(&[Arrangement::Both, Arrangement::ClientOnly, Arrangement::ServerOnly])
-        .not_accelerated("without /proc little can be asked")
+    let (_folders, case) = ends(ROOT, &line);
+    all_accelerated(case).check();
+}
+
+const PEER_UID: &str = "0x0a130000";
+
+/// One end becomes something else with a connection in use, and makes another.
+fn changes(change: &str, who: &str) -> Case {
+    let program = compile_c("changes", &[]);
+    Case::pair(program.to_str().unwrap(), change).args([who]).only(&[
+        Arrangement::Both,
+        Arrangement::ClientOnly,
+        Arrangement::ServerOnly,
+    ])
+}
+
+/// Users and name spaces that change in the middle, which concerns a new connection at most.
+#[test]
+fn changed_in_the_middle() {
+    if !root() {
+        return;
+    }
+    for change in
+        ["effective user", "user space", "mounts", "processes", "descriptors", "undumpable"]
+    {
+        for who in ["server", "client"] {
+            all_accelerated(changes(change, who)).check();
+        }
+    }
+    all_accelerated(changes("user", "server")).check();
+    all_accelerated(changes("user", "client")).check();
+    // There is no other connection then.
+    for who in ["server", "client"] {
+        changes("network", who).told("in the ring", |sum| (sum.smcd, sum.tcp) == (2, 0)).check();
+        // Without a place for the summary; only the other end tells.
+        changes("root", who).told("in the ring", |sum| (sum.smcd, sum.tcp) == (2, 0)).check();
+    }
+}
+
+/// A socket that was made as one user, and is used by another.
+#[test]
+fn user_of_a_socket() {
+    if !root() {
+        return;
+    }
+    changes("user between", "client")
+        .told("one in the ring, one is another's", |sum| {
+            sum.smcd == 2 && sum.fallback.get(PEER_UID) == Some(&1)
+        })
         .check();
 }
 

@@ -7,7 +7,7 @@
 use crate::errno::Errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::mem::Mapping;
-use crate::sys::{inherit, limits, raw, scm};
+use crate::sys::{growth, inherit, limits, raw, scm};
 use libc::c_int;
 
 /// Link groups that one image can hand over.
@@ -113,7 +113,7 @@ impl Handover {
     /// An empty one.
     pub fn new(arena: c_int, build: [u64; 4]) -> Result<Self, Errno> {
         let memfd = high(raw::memfd(c"smc-exec")?);
-        let map = limits::ftruncate(memfd, LEN).and_then(|_| Mapping::of(memfd, LEN));
+        let map = growth::ftruncate(memfd, LEN).and_then(|_| Mapping::of(memfd, LEN));
         let map = map.inspect_err(|_| raw::close(memfd))?;
         let mut fds = [-1; scm::MANY];
         (fds[0], fds[1]) = (memfd, arena);

@@ -180,6 +180,12 @@ impl Ctx<'_> {
             if self.is_shared() {
                 return;
             }
+            let [_, [user, _]] = raw::user_ids();
+            if raw::owner(self.fd()) != Some(user) {
+                // The server would turn away whoever is not the socket's user.
+                setup.stop(Reason::PEER_UID);
+                return;
+            }
             let config = &self.process.config;
             let geometry = Geometry {
                 c2s: accept.rx_code.max(config.sndbuf_code).min(6),

@@ -218,6 +218,7 @@ impl ServerHandshake {
         match (self.awaits(token), self.state) {
             (Some(client), _) if client == uid && shared => Confirmed::NotYet,
             (Some(client), _) if client == uid => Confirmed::Attach,
+            (Some(_), _) => Confirmed::Decline(Reason::PEER_UID),
             (None, ServerState::Plain(reason)) => Confirmed::Decline(reason),
             _ => Confirmed::Decline(Reason::BAD_TOKEN),
         }
@@ -373,7 +374,8 @@ mod tests {
         let mut server = accept_sent();
         let wrong = Confirmed::Decline(Reason::BAD_TOKEN);
         assert_eq!(server.confirm(&[8; 16], 1000, false), wrong);
-        assert_eq!(server.confirm(&TOKEN, 1001, false), wrong);
+        let other = Confirmed::Decline(Reason::PEER_UID);
+        assert_eq!(server.confirm(&TOKEN, 1001, false), other);
         assert_eq!(server.confirm(&TOKEN, 1000, true), Confirmed::NotYet);
         assert_eq!(server.confirm(&TOKEN, 1000, false), Confirmed::Attach);
         assert_eq!(server.awaits(&TOKEN), Some(1000));

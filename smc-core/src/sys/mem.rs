@@ -1,6 +1,6 @@
 //! Memory that processes share: memfds and their mappings.
 use super::thread::keep_errno;
-use super::{limits, raw};
+use super::{growth, raw};
 use crate::errno::Errno;
 use libc::c_int;
 use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
@@ -69,7 +69,7 @@ impl Mapping {
 pub fn sealed_memfd(name: &core::ffi::CStr, len: usize) -> Result<c_int, Errno> {
     let fd = raw::memfd(name)?;
     let done =
-        limits::ftruncate(fd, len).and_then(|_| raw::fcntl(fd, libc::F_ADD_SEALS, SEALS as usize));
+        growth::ftruncate(fd, len).and_then(|_| raw::fcntl(fd, libc::F_ADD_SEALS, SEALS as usize));
     match done {
         Ok(_) => Ok(fd),
         Err(errno) => {

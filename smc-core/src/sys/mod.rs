@@ -9,6 +9,8 @@ pub mod copy;
 #[cfg(not(loom))]
 pub mod diag;
 #[cfg(not(loom))]
+pub mod growth;
+#[cfg(not(loom))]
 pub mod inherit;
 #[cfg(not(loom))]
 pub mod iov;

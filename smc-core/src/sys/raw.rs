@@ -121,16 +121,6 @@ pub fn memfd(name: &core::ffi::CStr) -> Result<c_int, Errno> {
     sys!(Sysno::memfd_create, name.as_ptr() as usize, flags as usize).map(to_fd)
 }
 
-/// `ftruncate`; see [`super::limits::ftruncate`].
-pub(super) fn ftruncate(fd: c_int, len: usize) -> SysResult {
-    sys!(Sysno::ftruncate, fd_arg(fd), len)
-}
-
-/// `fallocate` of a range, without changing the size.
-pub fn fallocate(fd: c_int, offset: usize, len: usize) -> SysResult {
-    sys!(Sysno::fallocate, fd_arg(fd), libc::FALLOC_FL_KEEP_SIZE as usize, offset, len)
-}
-
 /// Size of an open file.
 pub fn file_size(fd: c_int) -> Result<u64, Errno> {
     // SAFETY: requires an all-zero bit pattern to be a valid `stat`; it is plain integers.
@@ -151,6 +141,13 @@ pub fn file_mode(fd: c_int) -> Option<u32> {
     // SAFETY: as in `file_size`.
     let mut stat: libc::stat = unsafe { core::mem::zeroed() };
     sys!(Sysno::fstat, fd_arg(fd), &raw mut stat as usize).ok().map(|_| stat.st_mode)
+}
+
+/// User of an open file.
+pub fn owner(fd: c_int) -> Option<u32> {
+    // SAFETY: as in `file_size`.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    sys!(Sysno::fstat, fd_arg(fd), &raw mut stat as usize).ok().map(|_| stat.st_uid)
 }
 
 /// Whether the descriptor is a pipe.

@@ -213,11 +213,13 @@ pub(crate) fn group_for<'p>(
     conn: u32,
 ) -> Result<(&'p Group, usize), Reason> {
     let mut changing = device.groups.changing.lock();
+    let [_, [user, _]] = raw::user_ids();
     let fits = |group: &&Group| {
         group.is_client()
             && group.gid() == gid
             && group.geometry() == geometry
             && group.maker == device.pid()
+            && group.user == user
     };
     for group in device.groups.iter().filter(fits) {
         // The server may have refused first contact, as when the connection that made it had ended

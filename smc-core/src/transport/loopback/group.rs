@@ -13,7 +13,7 @@ use crate::shm::layout::{
 use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use crate::sys::lock::Lock;
 use crate::sys::mem::Mapping;
-use crate::sys::{clock, mem, raw, scm};
+use crate::sys::{clock, growth, mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
 
@@ -52,6 +52,8 @@ pub(crate) struct Group {
     dead: AtomicBool,
     /// Process that made this object.
     pub(crate) maker: u32,
+    /// As whom it made first contact: the server takes no connections of others by it.
+    pub(crate) user: u32,
     /// Another process made it, and goes on with it beside the image that this one inherited it
     /// from: requests are for that one.
     pub(crate) guest: bool,
@@ -84,6 +86,7 @@ impl Group {
             control: AtomicI32::new(control),
             dead: AtomicBool::new(false),
             maker: raw::getpid(),
+            user: raw::user_ids()[1][0],
             guest: false,
             draining: Lock::new(()),
             bells: [const { AtomicI32::new(-1) }; WAIT_SLOTS],
@@ -233,7 +236,7 @@ impl Group {
             }
             if self.allocates {
                 let range = self.geometry.slot(slot);
-                if raw::fallocate(self.memfd, range.start, range.len()).is_err() {
+                if growth::fallocate(self.memfd, range.start, range.len()).is_err() {
                     cell.store(0, Ordering::Release);
                     return None;
                 }
