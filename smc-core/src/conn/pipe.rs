@@ -9,12 +9,41 @@ use crate::errno::{Errno, Ret};
 use crate::reason::Reason;
 use crate::sync::Ordering;
 use crate::sys::iov::Bufs;
-use crate::sys::raw;
+use crate::sys::{raw, tcp};
 use crate::transport::{Link, Sender};
 use libc::{c_int, pollfd};
 
 /// Bytes that leave a ring at a time.
 const CHUNK: usize = 16 << 10;
+/// A pipe has room for pages; one that can be written to has one at least.
+const PAGE: usize = 4096;
+
+/// How much a pipe takes for certain: what waits in it lies in pages that may be full or not, so that
+/// only of an empty one more than one page is known to be free. A write that is longer than its room
+/// would wait, which `splice` does not.
+struct Room(usize);
+
+impl Room {
+    fn of(pipe: c_int) -> Self {
+        if raw::is_nonblocking(pipe) {
+            return Self(usize::MAX);
+        }
+        let empty = raw::poll_now(pipe, libc::POLLOUT) != 0 && tcp::queued_in(pipe) == Ok(0);
+        let size = raw::fcntl(pipe, libc::F_GETPIPE_SZ, 0);
+        Self(size.ok().filter(|_| empty).unwrap_or(PAGE))
+    }
+
+    /// What may be written once the pipe is writable.
+    fn now(&self) -> usize {
+        self.0.max(PAGE)
+    }
+
+    fn take(&mut self, written: usize) {
+        if self.0 != usize::MAX {
+            self.0 = self.0.saturating_sub(written.next_multiple_of(PAGE));
+        }
+    }
+}
 
 /// Waits until the pipe is readable or writable; EAGAIN if nothing may wait.
 fn await_pipe(ctx: &Ctx<'_>, pipe: c_int, events: i16, nowait: bool) -> Result<(), Errno> {
@@ -64,7 +93,8 @@ pub(crate) fn to_conn(
                 if ctx.block_tx() {
                     continue;
                 }
-                if nowait || raw::is_nonblocking(ctx.fd()) {
+                // SPLICE_F_NONBLOCK speaks of the pipe alone.
+                if raw::is_nonblocking(ctx.fd()) {
                     return Err(Errno::AGAIN);
                 }
                 let deadline = Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO);
@@ -135,9 +165,11 @@ pub(crate) fn from_conn(
     let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
     let mut buffer = [0_u8; CHUNK];
     let mut moved = 0;
+    let mut room = Room::of(pipe);
     while moved < len {
-        let want = Bufs::One(buffer.as_mut_ptr(), CHUNK.min(len - moved));
-        let wait = if nowait || moved > 0 { libc::MSG_DONTWAIT } else { 0 };
+        let want = Bufs::One(buffer.as_mut_ptr(), CHUNK.min(room.now()).min(len - moved));
+        // Whether the socket waits is told by its own flag.
+        let wait = if moved > 0 { libc::MSG_DONTWAIT } else { 0 };
         let seen = recv_self(ctx, &want, wait | libc::MSG_PEEK);
         let seen = match seen {
             Ok(0) => break,
@@ -157,6 +189,7 @@ pub(crate) fn from_conn(
         };
         recv_self(ctx, &Bufs::One(buffer.as_mut_ptr(), taken), libc::MSG_DONTWAIT)?;
         moved += taken;
+        room.take(taken);
         if taken < seen {
             break;
         }

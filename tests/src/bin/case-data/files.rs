@@ -130,6 +130,40 @@ fn splice_all(from: i32, to: i32, count: usize) -> usize {
     moved
 }
 
+/// A pipe that waits, with something in it already: what does not fit is not waited for.
+fn into_a_filled_pipe(from: &Conn) {
+    const SIZE: usize = 300_000;
+    let (read, write) = pipe();
+    let into = write.as_raw_fd();
+    from.start_send(SIZE, 0);
+    let mut right = true;
+    let mut have = 0;
+    for before in [1, 246, 4_096, 60_000].into_iter().cycle() {
+        Out::Write.call(into, &vec![9; before][..], 0);
+        let mut moved = 0;
+        while have + moved < SIZE {
+            let nowait = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
+            sys::nonblocking(from.fd, true);
+            let ret = splice(from.fd, into, SIZE - have - moved, nowait);
+            moved += ret.count();
+            if ret.value <= 0 {
+                break;
+            }
+        }
+        let mut data = vec![0; before + moved];
+        let mut file = File::from(read.try_clone().unwrap());
+        file.read_exact(&mut data).unwrap();
+        right &= data[..before].iter().all(|&byte| byte == 9) && from.came(&data[before..]);
+        have += moved;
+        if have == SIZE {
+            break;
+        }
+        wait::poll(from.fd, libc::POLLIN, wait::LONG);
+    }
+    sys::nonblocking(from.fd, false);
+    say!("into a filled pipe: {have}, right {}, peer {}", show::yes(right), from.finish());
+}
+
 /// From socket to pipe to socket, with a copy by `tee` on the way.
 pub(crate) fn splices(subject: &Subject) {
     let (from, to) = (subject.connect(), subject.connect());
@@ -163,12 +197,15 @@ pub(crate) fn splices(subject: &Subject) {
     // SAFETY: no pointers.
     let ret = unsafe { libc::tee(from.fd, into, 10, none) };
     say!("tee of a socket: {}", Ret::of_size(ret));
-    from.start_send(500, 40);
-    let moved = splice(from.fd, into, 500, 0);
-    say!("waits: {moved}, peer {}", from.finish());
-    let mut data = vec![0; 500];
-    sys::In::Read.call(out, &mut data[..], 0);
-    say!("right {}", show::yes(from.came(&data)));
+    for flags in [0, none] {
+        from.start_send(500, 40);
+        let moved = splice(from.fd, into, 500, flags);
+        say!("waits: {moved}, peer {}", from.finish());
+        let mut data = vec![0; 500];
+        sys::In::Read.call(out, &mut data[..], 0);
+        say!("right {}", show::yes(from.came(&data)));
+    }
+    into_a_filled_pipe(&from);
     say!("a big pipe full: {}", {
         const BIG: usize = 2 << 20;
         let feeder = std::thread::spawn({
