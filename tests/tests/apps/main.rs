@@ -8,8 +8,10 @@
 mod images;
 mod languages;
 mod memcached;
+mod postgres;
 mod python;
 mod redis;
 mod session;
 mod streams;
+mod transfers;
 mod web;
