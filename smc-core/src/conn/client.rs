@@ -85,7 +85,7 @@ impl Ctx<'_> {
     fn judge(&self, seen: &[u8], rest: Rest) -> Head {
         let rest = if seen.is_empty() { Rest::Ended } else { rest };
         let socket = || {
-            let read = tcp::read_so_far(self.fd()).ok()?.up_to(0);
+            let read = tcp::read_so_far(self.fd(), tcp::BY_FIONREAD).ok()?;
             Some(ClientSocket { read, cookie: tcp::cookie(self.fd()).ok()? })
         };
         // Under the lock: of two threads that have seen an ACCEPT one takes it out.

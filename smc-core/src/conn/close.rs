@@ -21,11 +21,8 @@ impl Ctx<'_> {
             return Ok(real());
         }
         if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
-            self.await_room();
-            // Under the lock: what other threads send is before this, or fails.
-            let mut tx = conn.lock_tx();
-            // The FIN follows.
-            self.lay_copies(&mut tx, libc::MSG_MORE);
+            // Under the lock: what other threads send is before this, or fails. The FIN follows.
+            let _tx = self.lay_copies(libc::MSG_MORE);
             conn.raise(flag::TX_SHUT);
             if let Some((own, _)) = self.lines() {
                 // Release: pairs with the Acquire of a reader; all that was sent is there.
@@ -130,8 +127,7 @@ impl Ctx<'_> {
         if self.conn.phase() != phase::ATTACHED {
             return;
         }
-        self.await_room();
-        self.lay_copies(&mut self.conn.lock_tx(), libc::MSG_MORE);
+        drop(self.lay_copies(libc::MSG_MORE));
     }
 
     /// Whether the peer's socket is no more although the peer has not closed it, and bytes of this

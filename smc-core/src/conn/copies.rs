@@ -32,25 +32,41 @@ enum Read {
 }
 
 impl Ctx<'_> {
-    /// Before this side sends its last through the ring: lays the copy, as far as TCP has room.
+    /// Before this side sends its last through the ring: lays the copy, as far as TCP has room, once
+    /// the peer is not owed anything, and gives the lock back under which nothing else is sent.
     /// `flags` are those of the sends.
-    pub(super) fn lay_copies(&self, tx: &mut TxGuard<'_>, flags: c_int) {
-        let Some(link) = self.link() else { return };
-        if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING || link.has_copied() {
-            return;
+    pub(super) fn lay_copies(&self, flags: c_int) -> TxGuard<'_> {
+        loop {
+            self.await_room();
+            let mut tx = self.conn.lock_tx();
+            if self.lay_copies_now(&mut tx, flags) {
+                return tx;
+            }
+        }
+    }
+
+    /// False: the peer has just left, and is owed all that it has not read.
+    pub(super) fn lay_copies_now(&self, tx: &mut TxGuard<'_>, flags: c_int) -> bool {
+        let Some(link) = self.link() else { return true };
+        if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING || link.said_copied().is_some() {
+            return true;
         }
         link.say_copying();
-        // After that word: if the peer has left, its position is exact; else it hears of the copy.
-        let skip = if link.peer().left { tx.recalled } else { 0 };
-        let copied = self.copy_unread(tx, skip, flags).unwrap_or_default();
+        // After that word: if the peer has not left yet, it will hear of the copy.
+        if link.peer().left {
+            link.say_copied(Copied::PROMISE);
+            return false;
+        }
+        let copied = self.copy_unread(tx, flags).unwrap_or_default();
         link.say_copied(copied);
+        true
     }
 
     /// `None`: nothing could be copied, or nothing is unread.
-    fn copy_unread(&self, tx: &mut TxGuard<'_>, skip: usize, flags: c_int) -> Option<Copied> {
+    fn copy_unread(&self, tx: &mut TxGuard<'_>, flags: c_int) -> Option<Copied> {
         let link = self.link()?;
         let start = link.sender(tx).taken().ok()?;
-        let nothing = Copied { offset: 0, start: start.wrapping_add(skip as u64), len: 0 };
+        let nothing = Copied { offset: 0, start, len: 0 };
         let gone = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
         if !link.is_unread() || link.peer().ending || raw::poll_now(self.fd(), 0) & gone != 0 {
             return Some(nothing);
@@ -64,14 +80,14 @@ impl Ctx<'_> {
             other => Some(other),
         });
         let Some(Ok(offset)) = written else { return Some(nothing) };
-        let mut done = skip;
+        let mut done = 0;
         while let Ok(sent) = self.recall_some(tx, done, flags) {
             if sent == 0 {
                 break;
             }
             done += sent;
         }
-        Some(Copied { offset, len: done - skip, ..nothing })
+        Some(Copied { offset, len: done, ..nothing })
     }
 
     /// Sends a part of what the peer has not taken over TCP, without waiting; 0: nothing is left.
@@ -123,15 +139,21 @@ impl Ctx<'_> {
     }
 
     /// The peer is just copying, and has not said yet what. Before it says so it sends nothing else
-    /// and does not end, unless it dies in the middle: then all that came are copies.
+    /// and does not end, unless it dies in the middle: then all that came are copies, and all that
+    /// comes.
     fn pass_what_comes(&self) -> usize {
-        let dies = self.is_tcp_ended() && self.link().is_some_and(|link| !link.peer().copied);
-        if !dies {
+        if !self.died_copying() || self.read_up_to(u64::MAX, 0) != Read::Ended {
             return 0;
         }
-        self.read_up_to(u64::MAX, 0);
         self.conn.raise(flag::COPIES_PASSED);
         usize::MAX
+    }
+
+    /// Whether the peer, which was copying, has died before it could say what it copied. TCP does not
+    /// tell as long as its end is behind more copies than there is room for here.
+    fn died_copying(&self) -> bool {
+        let Some(link) = self.link() else { return false };
+        (link.is_gone() || self.is_tcp_ended()) && !link.peer().copied
     }
 
     /// Whether TCP has told of the end of what the peer sends.
@@ -149,7 +171,7 @@ impl Ctx<'_> {
             Ok(Some(found)) => Ok(found.queued),
             _ => Err(Errno::AGAIN),
         };
-        tcp::read_before_error(self.fd(), (urgent && inline == 0).then_some(by_diag))
+        tcp::read_so_far(self.fd(), (urgent && inline == 0).then_some(by_diag))
     }
 
     /// Passes over copies if the ring is empty. True: nothing that TCP holds now is the program's.
@@ -222,7 +244,7 @@ impl Ctx<'_> {
                 raw::yield_now();
                 continue;
             }
-            if self.is_tcp_ended() && !link.peer().copied {
+            if self.died_copying() {
                 return false;
             }
             super::wait::poll_fds(self.process, &mut [], Some(PAUSE_NS)).ok();
@@ -268,6 +290,9 @@ impl Ctx<'_> {
             return unread(rx) == 0;
         }
         let copied = link.copied();
+        if copied == Copied::PROMISE {
+            return true;
+        }
         let taken = link.receiver(rx).since(copied.start).min(copied.len);
         if unread(rx) > copied.len - taken {
             return false;

@@ -14,7 +14,7 @@ use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
 use crate::sys::tcp;
-use crate::transport::{Link, Receiver, Sender};
+use crate::transport::{Copied, Link, Receiver, Sender};
 
 /// Longest wait for room in the TCP socket, at a time, and how often without progress.
 const ROOM_NS: u64 = 100_000_000;
@@ -72,10 +72,9 @@ impl Ctx<'_> {
     /// From now on what this side sends goes over TCP.
     pub(crate) fn stop_sending_in_ring(&self) {
         let conn = self.conn;
-        let mut tx = conn.lock_tx();
+        let _tx = self.lay_copies(0);
         conn.raise(flag::TX_TCP);
         if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
-            self.lay_copies(&mut tx, 0);
             if let Some(link) = self.link() {
                 link.say_back_on_tcp();
             }
@@ -166,7 +165,8 @@ impl Ctx<'_> {
         conn.raise(flag::TX_TCP);
         self.peer_went_back();
         // What was copied when this side shut down is there already.
-        if !link.has_copied() && link.sender(&mut tx).taken().is_ok() {
+        let laid = link.said_copied().is_some_and(|copied| copied != Copied::PROMISE);
+        if !laid && link.sender(&mut tx).taken().is_ok() {
             loop {
                 let recalled = tx.recalled;
                 match self.recall_some(&mut tx, recalled, 0) {
@@ -231,7 +231,9 @@ impl Ctx<'_> {
         conn.raise(flag::TX_TCP);
         if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
             self.peer_went_back();
-            self.lay_copies(&mut tx, 0);
+            if !self.lay_copies_now(&mut tx, 0) {
+                return;
+            }
         }
         if let Some(link) = self.link() {
             link.say_back_on_tcp();

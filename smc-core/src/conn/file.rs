@@ -1,8 +1,9 @@
 //! `sendfile` into a ring: the kernel reads the file straight into the peer's memory.
 use super::switch::Inside;
+use super::tx::Way;
 use super::wait::{Deadline, Woken};
 use super::Ctx;
-use crate::arena::{flag, MODE_RING};
+use crate::arena::MODE_RING;
 use crate::errno::{Errno, Ret};
 use crate::reason::Reason;
 use crate::ring::{Piece, Violation};
@@ -101,15 +102,11 @@ fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
         return Step::Full;
     }
     let mut tx = conn.lock_tx();
-    let Some(link) = ctx.link() else { return Step::Kernel };
-    if link.peer().closed {
-        conn.raise(flag::PEER_GONE);
-    }
-    if conn.tx_mode.load(Ordering::Acquire) != MODE_RING
-        || conn.has(flag::TX_SHUT | flag::PEER_GONE)
-    {
-        return Step::Kernel;
-    }
+    let link = match ctx.way(&tx) {
+        Way::Ring(link) => link,
+        Way::Owes(_) => return Step::Full,
+        Way::Kernel => return Step::Kernel,
+    };
     let segment = ctx.process.config.autosplit_size as usize;
     let read =
         |piece: Piece, skip: usize| raw::pread(input, piece.ptr, piece.len, at + skip as u64);

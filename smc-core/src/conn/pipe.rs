@@ -2,9 +2,10 @@
 //!
 //! Into a ring the pipe is read straight into the peer's memory; out of one the bytes are looked
 //! at, written to the pipe, and taken as far as the pipe took them.
+use super::tx::Way;
 use super::wait::{poll_fds, Deadline, Woken};
 use super::{rx, Ctx};
-use crate::arena::{flag, phase, MODE_RING};
+use crate::arena::phase;
 use crate::errno::{Errno, Ret};
 use crate::reason::Reason;
 use crate::sync::Ordering;
@@ -121,13 +122,12 @@ fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
         return Fill::Full;
     }
     let mut tx = conn.lock_tx();
-    if conn.tx_mode.load(Ordering::Acquire) != MODE_RING
-        || conn.has(flag::TX_SHUT | flag::PEER_GONE)
-    {
-        return Fill::Kernel;
-    }
+    let link = match ctx.way(&tx) {
+        Way::Ring(link) => link,
+        Way::Owes(_) => return Fill::Full,
+        Way::Kernel => return Fill::Kernel,
+    };
     let segment = ctx.process.config.autosplit_size as usize;
-    let Some(link) = ctx.link() else { return Fill::Kernel };
     let mut sender = link.sender(&mut tx);
     let Ok(pieces) = sender.reserve(want.min(segment)) else {
         drop(tx);

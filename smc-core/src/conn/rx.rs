@@ -314,7 +314,7 @@ impl Call<'_> {
         let over = ctx.link().is_some_and(|link| link.peer().ended());
         let now = clock::ticks();
         if over
-            || ctx.conn.has(flag::TCP_NEWS | flag::FIN | flag::RX_SHUT)
+            || ctx.conn.has(flag::TCP_NEWS | flag::FIN | flag::PEER_GONE | flag::RX_SHUT)
             || now.wrapping_sub(rx.looked) >= clock::us_to_ticks(LOOK_US)
         {
             rx.looked = now;

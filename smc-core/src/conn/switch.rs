@@ -168,8 +168,8 @@ impl Ctx<'_> {
     fn count_rest(&self, rx: &mut Rx, peer: &Line) -> Result<(), Errno> {
         let offset = peer.switch_offset.load(Ordering::Relaxed);
         // Bytes that still arrive make the count unstable: the next look finds it.
-        let Ok(read) = tcp::read_so_far(self.fd()) else { return Ok(()) };
-        if let Err(reason) = rx.switch.on_peer_switched(offset, read.up_to(offset)) {
+        let Ok(read) = tcp::read_so_far(self.fd(), tcp::BY_FIONREAD) else { return Ok(()) };
+        if let Err(reason) = rx.switch.on_peer_switched(offset, read) {
             self.fault(reason);
             return Err(Errno(libc::ECONNRESET));
         }

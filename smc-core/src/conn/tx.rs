@@ -143,6 +143,39 @@ impl<'a> Ctx<'a> {
     }
 }
 
+/// Which way bytes go that are sent now.
+pub(super) enum Way<'a> {
+    Ring(Loopback<'a>),
+    /// The peer has left the ring since it was asked, and is owed what it has not read there: nothing
+    /// may overtake that.
+    Owes(Loopback<'a>),
+    /// The peer is gone or this direction is shut, or on TCP again.
+    Kernel,
+}
+
+impl<'a> Ctx<'a> {
+    /// Where to send, under the lock.
+    #[inline(always)]
+    pub(super) fn way(&self, _tx: &TxGuard<'_>) -> Way<'a> {
+        if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
+            return Way::Kernel;
+        }
+        let Some(link) = self.link() else { return Way::Kernel };
+        let peer = link.peer();
+        // First: a socket that was passed on is closed here at once, and the stream goes on.
+        if peer.left {
+            return Way::Owes(link);
+        }
+        if peer.closed {
+            self.conn.raise(flag::PEER_GONE);
+        }
+        if self.conn.has(flag::TX_SHUT | flag::PEER_GONE) {
+            return Way::Kernel;
+        }
+        Way::Ring(link)
+    }
+}
+
 /// Where a copy stands in the program's buffers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
@@ -247,17 +280,12 @@ fn step(ctx: &Ctx<'_>, bufs: &Bufs, total: usize, place: &mut Place) -> Step {
         return Step::Full(ctx.link().map_or(0, Link::drained));
     }
     let mut tx = conn.lock_tx();
-    if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
-        return Step::Kernel;
-    }
     ctx.look_at_peer(&mut tx);
-    let Some(link) = ctx.link() else { return Step::Kernel };
-    if link.peer().closed {
-        conn.raise(flag::PEER_GONE);
-    }
-    if conn.has(flag::TX_SHUT | flag::PEER_GONE) {
-        return Step::Kernel;
-    }
+    let link = match ctx.way(&tx) {
+        Way::Ring(link) => link,
+        Way::Owes(link) => return Step::Full(link.drained()),
+        Way::Kernel => return Step::Kernel,
+    };
     // Before the copy: what the consumer frees meanwhile is seen as progress.
     let drained = link.drained();
     let segment = ctx.process.config.autosplit_size as usize;

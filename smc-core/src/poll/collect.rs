@@ -76,15 +76,18 @@ impl State {
         for pending in &sorted {
             let Pending { member: at, slot, .. } = *pending;
             let Some(group) = self.members[at].living(process) else { continue };
+            // Before the look: what comes meanwhile is looked at once more.
+            self.members[at].pending[slot / 64] &= !(1 << (slot % 64));
             let looked = self.look((instance, process), at, group, slot, emit);
             let member = &mut self.members[at];
             match looked {
                 Looked::NoRoom => {
+                    member.note(slot, pending.since);
                     left = true;
                     break;
                 }
-                Looked::Nothing | Looked::Told => member.pending[slot / 64] &= !(1 << (slot % 64)),
-                Looked::Stays => member.since[slot] = clock::ticks(),
+                Looked::Nothing | Looked::Told => {}
+                Looked::Stays => member.note(slot, clock::ticks()),
             }
         }
         self.sorted = sorted;
@@ -155,11 +158,16 @@ impl State {
                 continue;
             }
             let ctx = Ctx { process, index, conn, fd: reg.fd };
-            let Some(events) = reg.news(&ctx) else { continue };
-            let (data, edge) = (reg.data, reg.events & ET != 0);
-            if edge && conn.has(ENDS) {
-                // What the kernel has to tell of the same change is told with this.
+            let Some(mut events) = reg.news(&ctx) else { continue };
+            let (data, wanted) = (reg.data, reg.events);
+            if wanted & ET != 0 && conn.has(ENDS) {
+                // What the kernel has to tell of the same change is told with this: so it is taken
+                // first, and a change that comes later is told by the kernel again.
                 self.take_inner(instance, process);
+                events = ctx.ready(wanted);
+                if events == 0 {
+                    continue;
+                }
             }
             if !emit(events, data) {
                 return Looked::NoRoom;

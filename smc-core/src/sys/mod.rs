@@ -13,6 +13,8 @@ pub mod growth;
 #[cfg(not(loom))]
 pub mod inherit;
 #[cfg(not(loom))]
+mod inq;
+#[cfg(not(loom))]
 pub mod iov;
 #[cfg(not(loom))]
 pub mod limits;

@@ -1,5 +1,6 @@
 //! What the kernel knows of a TCP socket: the truth about how much was written and read, whoever
 //! did it.
+use super::inq::unread_with_fin;
 use super::raw;
 use crate::errno::Errno;
 use libc::c_int;
@@ -59,57 +60,35 @@ pub fn written(fd: c_int, connecting_side: bool) -> Result<u64, Errno> {
     }
 }
 
-/// How much was read from a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadCount {
-    /// Bytes that were read, at least. The kernel counts a FIN as a byte that was received, and a
-    /// closed socket does not tell whether there was one.
-    least: u64,
-    /// One more may have been.
-    closed: bool,
-    /// Bytes that wait to be read.
-    queued: u64,
-}
+/// For [`read_so_far`]: FIONREAD tells.
+pub const BY_FIONREAD: Option<fn() -> Result<u32, Errno>> = None;
 
-impl ReadCount {
-    /// Bytes that were read, where `offset` bytes of the stream are TCP's: with nothing left and
-    /// nothing to come it is all of them. Never too many: then bytes would be overtaken.
-    pub fn up_to(self, offset: u64) -> u64 {
-        let all = self.closed && self.queued == 0 && offset.checked_sub(self.least) == Some(1);
-        self.least + u64::from(all)
-    }
-}
-
-/// Bytes that were read from the socket since it was connected.
-pub fn read_so_far(fd: c_int) -> Result<ReadCount, Errno> {
-    let (after, queued) = at_one_moment(fd, || raw::ioctl_int(fd, SIOCINQ).map(i32::unsigned_abs))?;
-    let closed = after.state == CLOSE;
-    let fin = u64::from(closed || AFTER_FIN.contains(&after.state));
-    let queued = u64::from(queued);
-    let least = after.received.saturating_sub(fin + queued);
-    Ok(ReadCount { least, closed, queued })
-}
-
-/// The same for one who knows that no error was taken from the socket: a closed one without an error
-/// had a FIN. `queued`: what waits to be read, and one more for a FIN, if it counts that; else
-/// FIONREAD is asked, which stops at urgent data.
-pub fn read_before_error(
+/// Bytes that were read from the socket since it was connected. `queued`: what waits to be read, and
+/// one more for a FIN, for a live socket where urgent data lies in the way of FIONREAD.
+pub fn read_so_far(
     fd: c_int,
     queued: Option<impl Fn() -> Result<u32, Errno>>,
 ) -> Result<u64, Errno> {
+    if info(fd)?.state == CLOSE {
+        return read_of_closed(fd);
+    }
     let counts_fin = queued.is_some();
     let (after, queued) = at_one_moment(fd, || match &queued {
         Some(queued) => queued(),
         None => raw::ioctl_int(fd, SIOCINQ).map(i32::unsigned_abs),
     })?;
-    let fin = match after.state {
-        // Who shut down first is closed by the peer's FIN: what stays in TIME_WAIT is no process's.
-        CLOSE => raw::poll_now(fd, 0) & libc::POLLERR == 0,
-        state => AFTER_FIN.contains(&state),
-    };
-    let (fin, queued) = (u64::from(fin), u64::from(queued));
+    if after.state == CLOSE {
+        return read_of_closed(fd);
+    }
+    // The kernel counts a FIN as a byte that was received.
+    let (fin, queued) = (u64::from(AFTER_FIN.contains(&after.state)), u64::from(queued));
     let queued = queued - if counts_fin { fin.min(queued) } else { 0 };
     Ok(after.received.saturating_sub(fin + queued))
+}
+
+/// After both ends' FIN, or after a reset, which may have come behind a FIN: nothing changes any more.
+fn read_of_closed(fd: c_int) -> Result<u64, Errno> {
+    Ok(info(fd)?.received.saturating_sub(u64::from(unread_with_fin(fd)?)))
 }
 
 /// A count of what is queued, and what TCP says of the same moment.
@@ -164,7 +143,8 @@ pub fn cookie(fd: c_int) -> Result<u64, Errno> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::read_so_far;
+    use super::{read_so_far, unread_with_fin, BY_FIONREAD};
+    use crate::sys::raw;
     use std::io::{Read, Write};
     use std::net::{Shutdown, TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
@@ -176,40 +156,54 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// After the FIN of one end, of both ends in either order, and after a reset, with and without
-    /// bytes that wait: the count is that of the program's bytes.
+    /// After the FIN of one end, of both ends in either order, after a reset, and after a reset behind a
+    /// FIN, with and without bytes that wait, urgent ones too: the count is that of the program's bytes,
+    /// and a pending error stays.
     #[test]
     fn an_end_is_no_byte() {
-        for ours_first in [false, true] {
-            for reset in [false, true] {
-                let (mut near, mut far) = pair();
-                far.write_all(b"abcde").unwrap();
-                let mut read = [0; 2];
-                near.read_exact(&mut read).unwrap();
-                if ours_first {
-                    near.shutdown(Shutdown::Write).unwrap();
-                    far.read_to_end(&mut Vec::new()).unwrap();
-                }
-                if reset {
-                    crate::sys::raw::setsockopt(
-                        far.as_raw_fd(),
-                        libc::SOL_SOCKET,
-                        libc::SO_LINGER,
-                        &libc::linger { l_onoff: 1, l_linger: 0 },
-                    )
+        for (ours_first, reset, late_reset, urgent) in
+            (0..16).map(|n| (n & 1 != 0, n & 2 != 0, n & 4 != 0, n & 8 != 0))
+        {
+            let what = format!("{ours_first} {reset} {late_reset} {urgent}");
+            let (mut near, mut far) = pair();
+            let fd = near.as_raw_fd();
+            far.write_all(b"abcde").unwrap();
+            let mut read = [0; 2];
+            near.read_exact(&mut read).unwrap();
+            if urgent {
+                raw::send_user(far.as_raw_fd(), b"!".as_ptr(), 1, libc::MSG_OOB).unwrap();
+            }
+            if ours_first {
+                near.shutdown(Shutdown::Write).unwrap();
+                far.read_to_end(&mut Vec::new()).unwrap();
+            }
+            if reset {
+                let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+                raw::setsockopt(far.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &linger)
                     .unwrap();
-                }
-                drop(far);
-                // For the end to arrive.
+            }
+            drop(far);
+            // For the end to arrive.
+            std::thread::sleep(Duration::from_millis(20));
+            let pending = raw::poll_now(fd, 0);
+            if late_reset && !ours_first && !reset {
+                raw::send_user(fd, b"a".as_ptr(), 1, 0).unwrap();
                 std::thread::sleep(Duration::from_millis(20));
-                let fd = near.as_raw_fd();
-                let waiting = read_so_far(fd).unwrap();
-                // A reset may have been counted one byte too few while others wait.
-                assert!((1..=2).contains(&waiting.up_to(5)), "{ours_first} {reset} {waiting:?}");
-                let mut rest = [0; 3];
-                near.read_exact(&mut rest).unwrap();
-                assert_eq!(read_so_far(fd).unwrap().up_to(5), 5, "{ours_first} {reset}");
-                assert_eq!(read_so_far(fd).unwrap().up_to(9), 5 - u64::from(reset), "a lie");
+            }
+            let pending = pending | raw::poll_now(fd, 0);
+            let count = || match raw::poll_now(fd, 0) & libc::POLLHUP {
+                // As one who knows the whole queue of a live socket.
+                0 if urgent => read_so_far(fd, Some(|| unread_with_fin(fd))),
+                _ => read_so_far(fd, BY_FIONREAD),
+            };
+            assert_eq!(count(), Ok(2), "{what}");
+            let mut rest = [0; 3];
+            near.read_exact(&mut rest).unwrap();
+            assert_eq!(count(), Ok(5), "{what}");
+            assert_eq!(raw::poll_now(fd, 0), pending, "{what}");
+            if !urgent && !reset && !late_reset {
+                assert_eq!(near.read(&mut rest).unwrap(), 0);
+                assert_eq!(count(), Ok(5), "{what}");
             }
         }
     }

@@ -185,8 +185,8 @@ impl<'a> Link for MockLink<'a> {
         state.said[self.side].copied = true;
         state.copied[self.side] = copied;
     }
-    fn has_copied(self) -> bool {
-        self.look(|state| state.said[self.side].copied)
+    fn said_copied(self) -> Option<Copied> {
+        self.look(|state| state.said[self.side].copied.then_some(state.copied[self.side]))
     }
     fn copied(self) -> Copied {
         self.look(|state| state.copied[1 - self.side])

@@ -85,8 +85,8 @@ pub(crate) trait Link: Copy {
     fn say_urgent(self);
     /// Says what was copied.
     fn say_copied(self, copied: Copied);
-    /// Whether this end has said so.
-    fn has_copied(self) -> bool;
+    /// What this end has said so.
+    fn said_copied(self) -> Option<Copied>;
     /// What the peer has copied; valid once it has said so.
     fn copied(self) -> Copied;
     /// Whether the peer has not taken all that was published.
@@ -125,6 +125,11 @@ pub(crate) struct Copied {
     pub(crate) start: u64,
     /// Its length.
     pub(crate) len: usize,
+}
+
+impl Copied {
+    /// Nothing is copied yet. The reader has left, and gets all that it has not taken.
+    pub(crate) const PROMISE: Self = Self { offset: 0, start: 0, len: usize::MAX };
 }
 
 impl Peer {

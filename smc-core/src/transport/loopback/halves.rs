@@ -137,19 +137,27 @@ impl<'a> Link for Loopback<'a> {
         // Release: pairs with the Acquire in `peer`; the three words are there.
         self.own.flags.fetch_or(flags::COPIED, Ordering::Release);
     }
-    fn has_copied(self) -> bool {
-        self.own.flags.load(Ordering::Acquire) & flags::COPIED != 0
+    fn said_copied(self) -> Option<Copied> {
+        // Acquire: pairs with the Release in `say_copied`; another process of this side may have
+        // said it.
+        let said = self.own.flags.load(Ordering::Acquire) & flags::COPIED != 0;
+        said.then(|| copied_in(self.own))
     }
     fn copied(self) -> Copied {
-        Copied {
-            offset: self.peer.copy_offset.load(Ordering::Relaxed),
-            start: self.peer.copy_start.load(Ordering::Relaxed),
-            len: self.peer.copy_len.load(Ordering::Relaxed) as usize,
-        }
+        copied_in(self.peer)
     }
     fn is_unread(self) -> bool {
         // Acquire: what the peer took is taken.
         self.own.prod.load(Ordering::Relaxed) != self.peer.cons.load(Ordering::Acquire)
+    }
+}
+
+/// What a line says of copies, after COPIED was seen in it.
+fn copied_in(line: &Line) -> Copied {
+    Copied {
+        offset: line.copy_offset.load(Ordering::Relaxed),
+        start: line.copy_start.load(Ordering::Relaxed),
+        len: line.copy_len.load(Ordering::Relaxed) as usize,
     }
 }
 
