@@ -16,6 +16,26 @@ pub(crate) fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
+extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+/// PTHREAD_CANCEL_DISABLE
+const DISABLE: c_int = 1;
+
+/// Makes a call that is no cancellation point in libc, although what it is made of here is: a cancel
+/// that comes meanwhile waits for the thread's next one.
+#[inline(always)]
+pub(crate) fn uncancelled<T>(call: impl FnOnce() -> T) -> T {
+    let mut old = 0;
+    // SAFETY: the word lives here.
+    unsafe { pthread_setcancelstate(DISABLE, &raw mut old) };
+    let result = call();
+    // SAFETY: no old state is wanted.
+    unsafe { pthread_setcancelstate(old, std::ptr::null_mut()) };
+    result
+}
+
 /// The C form of the engine's answer.
 #[inline(always)]
 pub(crate) fn ret<T: FromWord>(answer: Ret) -> T {

@@ -4,7 +4,7 @@
 //! tail jump to libc's `syscall`, which, other than the named functions, is no cancellation point.
 //! Nothing here allocates.
 use super::{epoll, file, io, life, msg, mux, opt, process, setup};
-use crate::dispatch::{born, born_pair, tracked};
+use crate::dispatch::{born, born_pair, tracked, uncancelled};
 use crate::process::exiting;
 use crate::symbols::real;
 use libc::{c_int, c_long, sigset_t};
@@ -15,9 +15,14 @@ macro_rules! by_name {
     ($hook:path, $($word:expr),*) => { c_long::from($hook($($word as _),*)) };
 }
 
-/// A hook that returns a size.
+/// A hook that may wait, and that is a cancellation point under its own name.
+macro_rules! waiting {
+    ($hook:path, $($word:expr),*) => { uncancelled(|| c_long::from($hook($($word as _),*))) };
+}
+
+/// The same of one that returns a size.
 macro_rules! sized {
-    ($hook:path, $($word:expr),*) => { $hook($($word as _),*) as c_long };
+    ($hook:path, $($word:expr),*) => { uncancelled(|| $hook($($word as _),*) as c_long) };
 }
 
 /// Numbers that a map of the calls holds.
@@ -90,11 +95,11 @@ hooked! {
     SYS_sendto if ours(a) => sized!(io::sendto, a, b, c, d, e, f),
     SYS_recvmsg if ours(a) => sized!(msg::recvmsg, a, b, c),
     SYS_sendmsg if ours(a) => sized!(msg::sendmsg, a, b, c),
-    SYS_recvmmsg if ours(a) => by_name!(msg::recvmmsg, a, b, c, d, e),
-    SYS_sendmmsg if ours(a) => by_name!(msg::sendmmsg, a, b, c, d),
+    SYS_recvmmsg if ours(a) => waiting!(msg::recvmmsg, a, b, c, d, e),
+    SYS_sendmmsg if ours(a) => waiting!(msg::sendmmsg, a, b, c, d),
     SYS_sendfile if ours(a) => sized!(file::sendfile, a, b, c, d),
     SYS_splice if ours(a) || ours(c) => sized!(file::splice, a, b, c, d, e, f),
-    SYS_connect if ours(a) => by_name!(setup::connect, a, b, c),
+    SYS_connect if ours(a) => waiting!(setup::connect, a, b, c),
     SYS_listen if ours(a) => by_name!(setup::listen, a, b),
     SYS_shutdown if ours(a) => by_name!(life::shutdown, a, b),
     SYS_close if ours(a) => by_name!(life::close, a),
@@ -109,16 +114,16 @@ hooked! {
     SYS_setsockopt if ours(a) => by_name!(opt::setsockopt, a, b, c, d, e),
     SYS_epoll_ctl if ours(a) || ours(c) => by_name!(epoll::epoll_ctl, a, b, c, d),
     #[cfg(target_arch = "x86_64")]
-    SYS_epoll_wait if ours(a) => by_name!(epoll::epoll_wait, a, b, c, d),
-    SYS_epoll_pwait if ours(a) => by_name!(epoll::epoll_pwait, a, b, c, d, e),
-    SYS_epoll_pwait2 if ours(a) => by_name!(epoll::epoll_pwait2, a, b, c, d, e),
+    SYS_epoll_wait if ours(a) => waiting!(epoll::epoll_wait, a, b, c, d),
+    SYS_epoll_pwait if ours(a) => waiting!(epoll::epoll_pwait, a, b, c, d, e),
+    SYS_epoll_pwait2 if ours(a) => waiting!(epoll::epoll_pwait2, a, b, c, d, e),
     #[cfg(target_arch = "x86_64")]
-    SYS_poll if any_tracked(a as _, b as _) => by_name!(mux::poll, a, b, c),
-    SYS_ppoll if any_tracked(a as _, b as _) => by_name!(mux::ppoll, a, b, c, d),
+    SYS_poll if any_tracked(a as _, b as _) => waiting!(mux::poll, a, b, c),
+    SYS_ppoll if any_tracked(a as _, b as _) => waiting!(mux::ppoll, a, b, c, d),
     #[cfg(target_arch = "x86_64")]
-    SYS_select if any_in_sets(a, [b, c, d]) => by_name!(mux::select, a, b, c, d, e),
+    SYS_select if any_in_sets(a, [b, c, d]) => waiting!(mux::select, a, b, c, d, e),
     SYS_pselect6 if any_in_sets(a, [b, c, d]) => {
-        by_name!(mux::pselect, a, b, c, d, e, mask_of(f) as usize)
+        waiting!(mux::pselect, a, b, c, d, e, mask_of(f) as usize)
     },
     SYS_execve => by_name!(process::execve, a, b, c),
     SYS_execveat => by_name!(process::execveat, a, b, c, d, e),
