@@ -2,41 +2,66 @@
 
 use libc::{c_int, pollfd};
 use smc_tests::puppet::show::{self, Ret};
-use smc_tests::puppet::sys::{self, In};
+use smc_tests::puppet::sys::{self, In, Out};
 use smc_tests::puppet::wait::{self, Epoll};
 use smc_tests::puppet::{Conn, Subject};
 use smc_tests::say;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// A call that waits for data.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     Data(In),
+    Splice,
     Poll,
+    Ppoll,
     Select,
+    Pselect,
 }
 
-const WAITS: [Waits; 8] = [
+const WAITS: [Waits; 11] = [
     Waits::Data(In::Read),
     Waits::Data(In::Recv),
     Waits::Data(In::Recvfrom),
     Waits::Data(In::Readv),
     Waits::Data(In::Recvmsg),
     Waits::Data(In::Recvmmsg),
+    Waits::Splice,
     Waits::Poll,
+    Waits::Ppoll,
     Waits::Select,
+    Waits::Pselect,
 ];
 
-fn select_in(fd: c_int) -> Ret {
+fn select_in(fd: c_int, with_mask: bool) -> Ret {
     // SAFETY: an fd_set is plain numbers, for which zero is valid.
     let mut set: libc::fd_set = unsafe { std::mem::zeroed() };
     // SAFETY: the set lives here and the number is below its size.
     unsafe { libc::FD_SET(fd, &raw mut set) };
     let none = std::ptr::null_mut();
     // SAFETY: as above; the other pointers may be null.
-    Ret::of(unsafe { libc::select(fd + 1, &raw mut set, none, none, std::ptr::null_mut()) })
+    Ret::of(unsafe {
+        if with_mask {
+            let (time, mask) = (std::ptr::null(), std::ptr::null());
+            libc::pselect(fd + 1, &raw mut set, none, none, time, mask)
+        } else {
+            libc::select(fd + 1, &raw mut set, none, none, std::ptr::null_mut())
+        }
+    })
+}
+
+/// From the socket to a pipe, and what is in the pipe then.
+fn splice_in(fd: c_int) -> String {
+    let (read, write) = std::io::pipe().unwrap();
+    let none = std::ptr::null_mut();
+    // SAFETY: offsets may be absent.
+    let ret = Ret::of_size(unsafe { libc::splice(fd, none, write.as_raw_fd(), none, 64, 0) });
+    let mut room = vec![0; ret.count()];
+    In::Read.call(read.as_raw_fd(), &mut room[..], 0);
+    format!("{ret} {}", show::sum(&room))
 }
 
 impl Waits {
@@ -47,12 +72,20 @@ impl Waits {
                 let ret = way.call(fd, &mut room, 0);
                 format!("{ret} {}", show::sum(&room[..ret.count().min(64)]))
             }
-            Self::Poll => {
+            Self::Splice => splice_in(fd),
+            Self::Poll | Self::Ppoll => {
                 let mut one = [pollfd { fd, events: libc::POLLIN, revents: 0 }];
-                let ret = wait::poll_all(&mut one, -1);
+                let ret = if self == Self::Poll {
+                    wait::poll_all(&mut one, -1)
+                } else {
+                    let (time, mask) = (std::ptr::null(), std::ptr::null());
+                    // SAFETY: one descriptor; the other pointers may be null.
+                    Ret::of(unsafe { libc::ppoll(one.as_mut_ptr(), 1, time, mask) })
+                };
                 format!("{ret} {}", show::events(u32::from(one[0].revents.cast_unsigned())))
             }
-            Self::Select => select_in(fd).to_string(),
+            Self::Select => select_in(fd, false).to_string(),
+            Self::Pselect => select_in(fd, true).to_string(),
         }
     }
 }
@@ -164,15 +197,25 @@ pub(crate) fn shut(subject: &Subject) {
             say!("{waits:?} {how}: {ret}, call {}", waiter.join());
         }
     }
-    for how in [libc::SHUT_WR, libc::SHUT_RDWR] {
+    for how in [libc::SHUT_RD, libc::SHUT_WR, libc::SHUT_RDWR] {
         let conn = subject.connect();
-        let fd = conn.fd;
-        // How much went out before differs from run to run.
-        let waiter = Waiter::start(move || {
-            let ret = sys::send(fd, &vec![1; 64 << 20][..], libc::MSG_NOSIGNAL);
-            format!("all {}", show::yes(ret.value == 64 << 20))
-        });
+        let (fd, epoll) = (conn.fd, Epoll::new());
+        epoll.add(fd, (libc::EPOLLIN | libc::EPOLLRDHUP).cast_unsigned(), 1);
+        let waiter = Waiter::start(move || Epoll::list(&epoll.wait(4, 400)));
         let ret = sys::shutdown(fd, how);
-        say!("send {how}: {ret}, call {}", waiter.join());
+        say!("epoll_wait {how}: {ret}, call {}", waiter.join());
+    }
+    for how in [libc::SHUT_WR, libc::SHUT_RDWR] {
+        for way in Out::ALL {
+            let conn = subject.connect();
+            let fd = conn.fd;
+            // How much went out before differs from run to run.
+            let waiter = Waiter::start(move || {
+                let ret = way.call(fd, &vec![1; 16 << 20][..], libc::MSG_NOSIGNAL);
+                format!("all {}", show::yes(ret.value == 16 << 20))
+            });
+            let ret = sys::shutdown(fd, how);
+            say!("{way:?} {how}: {ret}, call {}", waiter.join());
+        }
     }
 }
