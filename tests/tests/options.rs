@@ -23,6 +23,8 @@ cases! {
     user_timeout
     pacing
     signals
+    not_sent_low_water
+    sending_times
     zero_copy_send
     kernel_tls
     repair

@@ -124,6 +124,27 @@ fn a10_setuid_program() {
     std::fs::remove_file(&copy).unwrap();
 }
 
+/// A program with file capabilities, likewise.
+#[test]
+fn a10_file_capabilities() {
+    // SAFETY: no pointers.
+    if unsafe { libc::geteuid() } != 0 || !std::path::Path::new("/usr/sbin/setcap").exists() {
+        eprintln!("SKIPPED: capabilities need root and setcap");
+        return;
+    }
+    let copy = std::env::temp_dir().join(format!("smc-tests-caps-{}", std::process::id()));
+    std::fs::copy(program("case-start"), &copy).unwrap();
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let set = std::process::Command::new("/usr/sbin/setcap");
+    let set = { set }.arg("cap_net_bind_service+ep").arg(&copy).status().unwrap();
+    assert!(set.success(), "setcap: {set}");
+    Case::pair(copy.to_str().unwrap(), "stream")
+        .wrap(["/usr/bin/setpriv", "--reuid=65534", "--clear-groups"])
+        .not_accelerated("the loader ignores LD_PRELOAD for a program that gains rights")
+        .check();
+    std::fs::remove_file(&copy).unwrap();
+}
+
 /// A static program runs over TCP, against a peer of either kind.
 #[test]
 fn a11_static_program() {

@@ -23,6 +23,8 @@ const CASES: &[Entry] = &[
     ("user_timeout", directions::user_timeout),
     ("pacing", directions::pacing),
     ("signals", directions::signals),
+    ("not_sent_low_water", behaviour::not_sent_low_water),
+    ("sending_times", behaviour::sending_times),
     ("zero_copy_send", behaviour::zero_copy_send),
     ("kernel_tls", behaviour::kernel_tls),
     ("repair", behaviour::repair),
