@@ -20,6 +20,8 @@ pub(crate) enum Expect {
     Ring,
     /// Some connection moved to the ring, having been told to attach at once.
     SomeRingAtOnce,
+    /// The same by the client's statistics: the process that serves is killed, and leaves none.
+    SomeRingByClient,
     /// The server is a chain of programs, whose connections to each other move to the ring whatever the
     /// client is.
     Chain,
@@ -88,7 +90,9 @@ impl Session {
     fn launch(&self, program: &str, summary: Option<PathBuf>) -> Launch {
         let launch = Launch::new(self.folder(), program).accelerated(summary);
         match self.expect {
-            Expect::SomeRingAtOnce => launch.env("SMC_ATTACH_AFTER", "0"),
+            Expect::SomeRingAtOnce | Expect::SomeRingByClient => {
+                launch.env("SMC_ATTACH_AFTER", "0")
+            }
             _ => launch,
         }
     }
@@ -137,6 +141,9 @@ impl Session {
             }
             Expect::SomeRingAtOnce | Expect::Chain => {
                 assert!(proof.accelerated > 0, "{side}: nothing moved to a ring: {proof:?}");
+            }
+            Expect::SomeRingByClient => {
+                assert!(side != "client" || proof.accelerated > 0, "no ring: {proof:?}");
             }
             Expect::Results => {}
         }
