@@ -180,10 +180,11 @@ SUITES = [
              "integration/aof integration/aof-multi-part integration/rdb integration/logging "
              "integration/psync2 integration/psync2-reg integration/psync2-pingoff "
              "integration/psync2-master-restart integration/dismiss-mem integration/block-repl "
-             "integration/redis-cli integration/redis-benchmark integration/replication "
+             "integration/redis-cli integration/redis-benchmark "
              "integration/replication-2 integration/replication-3 integration/replication-4 "
              "integration/replication-buffer integration/replication-psync "
              "integration/failover integration/shutdown"),
+    Redis("integration/replication", seconds=1200),
     # The others' connections carry one message each, which does not pay.
     StressNg("sock", short=True, seconds=60),
     StressNg("epoll", short=True, accelerates=False, seconds=60),
