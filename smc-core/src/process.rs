@@ -28,6 +28,8 @@ pub(crate) struct Process {
     pub(crate) epolls: Epolls,
     /// The socket for questions to sock_diag, or -1.
     pub(crate) netlink: Lock<c_int>,
+    /// Held while a connection has a number of ours for a while.
+    pub(crate) steady: Lock<()>,
     /// How long its accepted connections live.
     pub(crate) forecast: Forecast,
     /// Processors that it may run on; 1: spinning never pays.
@@ -62,6 +64,7 @@ pub(crate) fn start(
         device,
         epolls: Epolls::new(),
         netlink: Lock::new(-1),
+        steady: Lock::new(()),
         forecast: Forecast::default(),
         cpus: AtomicU32::new(raw::allowed_cpus()),
     };

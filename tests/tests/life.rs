@@ -39,6 +39,30 @@ fn e5_a_thousand_forks() {
     life("many_forks").timeout(Duration::from_secs(90)).check();
 }
 
+/// More children than there are wait slots have slept for a connection; epoll tells of it all the same.
+#[test]
+fn e5_more_sleepers_than_slots() {
+    life("many_children").check();
+}
+
+/// A child moves a connection on that stands in an epoll instance of its parent's.
+#[test]
+fn e5_registered_by_the_parent() {
+    life("registered").not_accelerated("it never pays").check();
+}
+
+/// A child is spawned while another thread makes and closes other numbers of a connection.
+#[test]
+fn e6_spawned_beside_other_numbers() {
+    life("spawned_beside").check();
+}
+
+/// Epoll instances come and go in several threads at a time.
+#[test]
+fn d5_brief_epoll_instances() {
+    life("brief_epolls").check();
+}
+
 /// Spawned children close and replace descriptors without harm to the parent.
 #[test]
 fn e6_spawned_children() {

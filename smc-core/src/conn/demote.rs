@@ -137,7 +137,7 @@ impl Ctx<'_> {
         conn.lower(flag::CONSENTED);
         if !whole {
             // Bytes are lost with a peer that died; whoever reads on must not take it for an end.
-            self.become_reset();
+            self.break_apart();
         }
     }
 

@@ -7,12 +7,14 @@
 //!
 //! A signal handler may jump out of a call, which then is never over. A thread that takes a number away
 //! is in no other call on it, so what it is noted to hold itself does not count.
-use super::Ctx;
+use super::{holders, Ctx};
 use crate::arena::CONNS;
 use crate::errno::Errno;
 use crate::fdtable;
 use crate::sync::{AtomicU32, Ordering};
-use crate::sys::{raw, thread};
+use crate::sys::lock::Guard;
+use crate::sys::thread::Critical;
+use crate::sys::{raw, tcp, thread};
 use libc::c_int;
 
 /// One word for each record: the numbers in the lower half, the calls in the upper. Private memory,
@@ -99,9 +101,20 @@ impl<'a> Ctx<'a> {
             return self.fd;
         }
         match STAND_INS[self.index as usize].load(Ordering::Acquire) {
-            0 => self.fd,
+            0 => self.other_number(),
             fd => fd.cast_signed(),
         }
+    }
+
+    /// Where the number has been closed, as one of several: it may be another connection's by now. An
+    /// epoll instance goes on with such a one, as the kernel does.
+    #[cold]
+    fn other_number(&self) -> c_int {
+        if fdtable::entry(self.fd) == fdtable::Entry::internal() {
+            // Ours, for this connection.
+            return self.fd;
+        }
+        holders::descriptor(self.index, self.conn).unwrap_or(self.fd)
     }
 
     /// Whether the number that the call was made with has been taken away.
@@ -143,6 +156,29 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// The same under a number of our own: for who has found it in the table of numbers, where other
+    /// threads take numbers out and put them to other use. `None`: it has just been closed.
+    pub(crate) fn steady(&self) -> Option<Steady<'a>> {
+        if self.process.device.is_borrowed() {
+            // A child in its parent's memory has numbers of its own, and no other threads.
+            return Some(Steady { ctx: *self, own: None });
+        }
+        let critical = Critical::enter();
+        let alone = self.process.steady.lock();
+        let cookie = self.conn.cookie.load(Ordering::Relaxed);
+        let copy = |fd: c_int| {
+            let copy = fdtable::copy(fd)?;
+            if cookie == 0 || tcp::cookie(copy) == Ok(cookie) {
+                return Some(copy);
+            }
+            fdtable::drop_internal(copy);
+            None
+        };
+        let other = || holders::descriptor(self.index, self.conn).and_then(copy);
+        let fd = copy(self.fd()).or_else(other)?;
+        Some(Steady { ctx: Ctx { fd, ..*self }, own: Some((alone, critical)) })
+    }
+
     /// Holds the connection until the call is over.
     pub(crate) fn pin(&self) -> Result<Pin<'a>, Errno> {
         let word = &USES[self.index as usize];
@@ -158,6 +194,29 @@ impl<'a> Ctx<'a> {
             return Err(Errno::BADF);
         }
         Ok(Pin(Some(*self)))
+    }
+}
+
+/// A connection under a number of our own, which is closed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Steady<'a> {
+    ctx: Ctx<'a>,
+    /// The number is to be closed. A fork waits for that: its child would keep a copy.
+    own: Option<(Guard<'a, ()>, Critical)>,
+}
+
+impl<'a> core::ops::Deref for Steady<'a> {
+    type Target = Ctx<'a>;
+    fn deref(&self) -> &Ctx<'a> {
+        &self.ctx
+    }
+}
+
+impl Drop for Steady<'_> {
+    fn drop(&mut self) {
+        if self.own.is_some() {
+            fdtable::drop_internal(self.ctx.fd);
+        }
     }
 }
 

@@ -177,22 +177,27 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// The peer's socket has vanished with bytes unread, of which the kernel knows nothing, or bytes
-    /// for this side are lost with it: makes the own socket what a reset leaves. The connection is
+    /// The peer's socket has vanished with bytes unread, of which the kernel knows nothing: makes the own socket what a reset leaves. The connection is
     /// aborted by the kernel's own means (`tcp_disconnect`, ECONNRESET pending), then both directions
     /// are shut, which fails on it and is done all the same.
     #[cold]
     pub(crate) fn become_reset(&self) {
-        self.conn.raise(flag::PEER_GONE | flag::FIN);
-        self.conn.tx_mode.store(MODE_TCP, Ordering::Release);
-        // AF_UNSPEC.
-        let _ = raw::connect(self.fd(), &[0; 16]);
-        let _ = raw::shutdown(self.fd(), libc::SHUT_RDWR);
+        self.break_apart();
         if self.link().is_some_and(|link| link.peer().done_writing) {
             // A reset after the peer's FIN is EPIPE, which is what a send says now anyway.
             let mut error: i32 = 0;
             let _ = raw::getsockopt(self.fd(), libc::SOL_SOCKET, libc::SO_ERROR, &mut error);
         }
+    }
+
+    /// The same where bytes for this side are lost: whoever reads on gets the error, and no end.
+    #[cold]
+    pub(crate) fn break_apart(&self) {
+        self.conn.raise(flag::PEER_GONE | flag::FIN);
+        self.conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        // AF_UNSPEC.
+        let _ = raw::connect(self.fd(), &[0; 16]);
+        let _ = raw::shutdown(self.fd(), libc::SHUT_RDWR);
     }
 
     /// The peer broke the rules: resets the connection, for both ends.

@@ -11,10 +11,11 @@ use crate::shm::layout::Line;
 use crate::sync::Ordering;
 use crate::sys::thread::{self, keep_errno, last_errno, outside_unless_interrupted, Ran};
 use crate::sys::{clock, raw};
+use crate::transport::loopback::Group;
 use libc::{c_int, pollfd, timespec, timeval};
 
 /// Longest sleep where news may come without a bell.
-const SHORT_MS: u64 = 10;
+pub(crate) const SHORT_MS: u64 = 10;
 
 /// When a wait ends without news, CLOCK_MONOTONIC in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +81,9 @@ impl Ctx<'_> {
             pollfd { fd: self.fd(), events: tcp_events, revents: 0 },
             pollfd { fd: group.control(), events: libc::POLLIN, revents: 0 },
         ];
-        // Without a bell of our own, or where each side is several processes, look now and then.
-        let forked = group.head().is_some_and(|head| head.forked.load(Ordering::Relaxed) == 3);
-        let short = armed.is_none() || forked;
+        // Without a bell of our own, or where who has news may have no way to ring it, look now and
+        // then.
+        let short = armed.is_none() || self.may_miss_bells();
         let left = deadline.left();
         let ns = if short { Some(left.unwrap_or(u64::MAX).min(SHORT_MS * 1_000_000)) } else { left };
         let got = poll_fds(self.process, &mut fds, ns);
@@ -104,6 +105,14 @@ impl Ctx<'_> {
             Err(Errno::INTR) if restarts(deadline) => Ok(Woken::Restart),
             Err(errno) => Err(errno),
         }
+    }
+}
+
+impl Ctx<'_> {
+    /// Whether news for this side may come from a process that cannot ring for this one: another of
+    /// this side, or one of a peer's that has not been told of our bell and asks another of ours.
+    pub(crate) fn may_miss_bells(&self) -> bool {
+        self.is_shared() || self.group().is_some_and(Group::is_forked)
     }
 }
 

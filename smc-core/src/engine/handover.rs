@@ -5,7 +5,7 @@
 //! fork. Where that cannot be, a connection goes back to TCP before the `exec`, with every byte
 //! where it belongs: the program is none that loads this library.
 use super::streams::is_seen;
-use super::processes::{each_descriptor, for_each_conn, ConnSet};
+use super::processes::{each_descriptor, for_each_conn, now_several, ConnSet};
 use crate::arena::{flag, phase, Handover, Heir, Packed, NO_GROUP};
 use crate::conn::Ctx;
 use crate::fdtable;
@@ -234,6 +234,7 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     each_inherited(process, heir, |ctx| {
         if !taken.has(ctx.index) {
             let low = standard.has(ctx.index);
+            let Some(ctx) = ctx.steady() else { return };
             ctx.leave(if low { Reason::STDIO } else { Reason::EXEC });
             if heir == Heir::Same && ctx.cannot_come_again() && !ctx.is_shared() {
                 ctx.break_off();
@@ -244,12 +245,15 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
         for_each_conn(process, |ctx| {
             if !inherited.has(ctx.index) {
                 // It is closed by the exec.
-                if !ctx.is_shared() {
+                if let Some(ctx) = ctx.steady().filter(|_| !ctx.is_shared()) {
                     ctx.lay_last();
                 }
                 ctx.gives_up();
             }
         });
+    }
+    if heir != Heir::Same && plan.packed.is_some() {
+        now_several(process);
     }
     // A child in its parent's memory must leave the thread as it found it.
     plan.critical = (plan.holder != 0).then_some(critical);

@@ -9,11 +9,13 @@ use crate::reason::Reason;
 use crate::sys::iov::fetch;
 use crate::sys::raw;
 use crate::sys::thread::Critical;
+use crate::transport::loopback::Group;
 use libc::{c_int, msghdr};
 
 /// `pthread_atfork` prepare handler.
 pub fn fork_prepare() {
     let Some(process) = process::get() else { return };
+    process.steady.hold();
     process.device.control.lock_for_fork();
     process.epolls.lock_for_fork();
     process.device.groups.changing.hold();
@@ -27,6 +29,15 @@ pub fn fork_prepare() {
             ctx.conn.inode.store(raw::inode(ctx.fd), Ordering::Relaxed);
         }
     });
+    now_several(process);
+}
+
+/// From now on other processes may hold connections of this one. Who sleeps looks again, and how long
+/// it may sleep.
+pub(super) fn now_several(process: &Process) {
+    process.device.groups.iter().for_each(Group::note_fork);
+    process.device.queues.wake_all(|queue| process.epolls.owns_queue(queue));
+    process.epolls.wake_waiters(process);
 }
 
 /// Every descriptor of this process that is a connection.
@@ -79,6 +90,8 @@ fn fork_done(process: &Process) {
     unsafe { process.device.groups.changing.let_go() };
     process.epolls.unlock_after_fork();
     process.device.control.unlock_after_fork();
+    // SAFETY: as above.
+    unsafe { process.steady.let_go() };
 }
 
 /// `pthread_atfork` parent handler.
@@ -102,13 +115,23 @@ pub fn fork_child() {
 pub fn process_exit() {
     let Some(process) = process::get().filter(|_| !confined()) else { return };
     for_each_conn(process, |ctx| {
+        let Some(ctx) = ctx.steady() else {
+            // Another thread has just closed it.
+            ctx.gives_up();
+            return;
+        };
         ctx.see_leave();
-        if !ctx.is_shared() {
+        let alone = !ctx.is_shared();
+        if alone {
+            ctx.send_last();
+            ctx.count();
+        }
+        // Another holder may have gone meanwhile, and have seen this one.
+        if ctx.gives_up() && !alone {
             ctx.send_last();
             ctx.ends_sending();
             ctx.count();
         }
-        ctx.gives_up();
     });
     crate::summary::append(process);
 }

@@ -5,7 +5,7 @@
 //! program that hears of two peers hears first of the one that spoke first.
 use super::instance::Instance;
 use super::registration::{ENDS, ET, ONESHOT};
-use super::registry::State;
+use super::registry::{State, NO_SLOT};
 use crate::conn::Ctx;
 use crate::process::Process;
 use crate::ring::doorbell;
@@ -109,6 +109,14 @@ impl State {
         let taken = self.taken;
         for member in &mut self.members {
             let Some(group) = member.living(process) else { continue };
+            if member.slot == NO_SLOT {
+                for slot in 0..CONNS {
+                    if member.regs[slot].is_some() {
+                        member.note(slot, now);
+                    }
+                }
+                continue;
+            }
             let slots = group.own_slots();
             let Some(wait) = slots.and_then(|slots| slots.get(member.slot)) else { continue };
             doorbell::take_ready(wait, |slot| {

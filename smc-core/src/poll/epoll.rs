@@ -74,7 +74,7 @@ impl Epolls {
     /// A descriptor of an instance is closed; its entry is gone already.
     pub(crate) fn closed(&self, process: &Process, entry: Entry, fd: c_int) {
         let Some(instance) = entry.as_epoll().and_then(|index| self.get(index)) else { return };
-        if instance.refs.fetch_sub(1, Ordering::AcqRel) > 1 {
+        if instance.lose_number() {
             // The instance lives under another number.
             if instance.outer.load(Ordering::Acquire) == fd {
                 let other = fdtable::all().find(|(_, other)| *other == entry);
@@ -94,6 +94,9 @@ impl Epolls {
             queue.give_back();
         }
         *state = Default::default();
+        drop(state);
+        // Only now may another descriptor have it.
+        instance.refs.store(0, Ordering::Release);
     }
 
     /// `epoll_ctl` on one of them.
@@ -176,7 +179,13 @@ impl Epolls {
                 }
                 if reg.place == Place::Inner {
                     let data = u64::from(index);
-                    raw::epoll_ctl(instance.inner(), op, fd, event.events, data)?;
+                    match raw::epoll_ctl(instance.inner(), op, fd, event.events, data) {
+                        Err(Errno(libc::ENOENT)) => {
+                            state.was_expelled(index, event);
+                            return Ok(real());
+                        }
+                        other => other?,
+                    };
                 }
                 (reg.events, reg.data, reg.fired) = (event.events, event.u64, false);
                 if reg.place == Place::Shared {
@@ -202,8 +211,10 @@ impl Epolls {
                 if place == Some(Place::Outer) {
                     return Ok(real());
                 }
-                raw::epoll_ctl(instance.inner(), op, fd, 0, 0)?;
-                Ok(0)
+                match raw::epoll_ctl(instance.inner(), op, fd, 0, 0) {
+                    Err(Errno(libc::ENOENT)) => Ok(real()),
+                    other => other.map(|_| 0),
+                }
             }
             _ => Ok(real()),
         }
@@ -284,6 +295,14 @@ impl Epolls {
             // With its descriptor it leaves the program's instance.
             fdtable::drop_internal(instance.inner.swap(-1, Ordering::AcqRel));
             *state = Default::default();
+        }
+    }
+
+    /// Wakes all that sleep on an instance. Whoever waits for the instance itself is not told: it
+    /// would find nothing there.
+    pub(crate) fn wake_waiters(&self, process: &Process) {
+        for instance in self.live().filter(|instance| !instance.watched.load(Ordering::Acquire)) {
+            instance.nudge(process);
         }
     }
 

@@ -1,7 +1,7 @@
 //! `epoll_wait` and its kin.
 use super::instance::{Instance, TAG_BELL, TAG_INNER};
 use super::registry::State;
-use crate::conn::wait::Deadline;
+use crate::conn::wait::{Deadline, SHORT_MS};
 use crate::sys::thread::{last_errno, outside_unless_interrupted};
 use crate::errno::{Errno, Ret};
 use crate::process::Process;
@@ -73,12 +73,15 @@ pub(crate) fn wait(
     };
     loop {
         let ready = spin(process, instance) && gather(process, instance, &mut out);
-        if ready || arm_and_gather(process, instance, &mut out) {
+        let mut short = false;
+        if ready || arm_and_gather(process, instance, &mut out, &mut short) {
             return finish(&out);
         }
         let left = end.left();
-        match sleep(process, instance, &mut out, left, mask)? {
-            0 if left.is_some() => return finish(&out),
+        let most = if short { SHORT_MS * 1_000_000 } else { u64::MAX };
+        let nap = if short { Some(left.unwrap_or(most).min(most)) } else { left };
+        match sleep(process, instance, &mut out, nap, mask)? {
+            0 if left.is_some_and(|left| left <= most) => return finish(&out),
             _ if out.count > 0 => return finish(&out),
             _ => {}
         }
@@ -124,8 +127,13 @@ fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
     out.count > 0
 }
 
-/// The last look before a sleep.
-fn arm_and_gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
+/// The last look before a sleep; `short`: which is not to be a long one.
+fn arm_and_gather(
+    process: &Process,
+    instance: &Instance,
+    out: &mut Out,
+    short: &mut bool,
+) -> bool {
     settle_nested(process, instance);
     let mut state = instance.state.lock();
     instance.arm(process, &state);
@@ -133,6 +141,7 @@ fn arm_and_gather(process: &Process, instance: &Instance, out: &mut Out) -> bool
         kernel_now(process, instance, &mut state, out);
     }
     state.collect(instance, process, &mut |events, data| out.emit(events, data));
+    *short = state.may_miss_bells(process);
     out.count > 0
 }
 

@@ -67,6 +67,13 @@ impl Instance {
         }
     }
 
+    /// A descriptor of it is closed. False: it was the last, and the instance is the caller's to end,
+    /// who sets `refs` to 0 then.
+    pub(super) fn lose_number(&self) -> bool {
+        let more = |refs: u32| (refs > 1).then(|| refs - 1);
+        self.refs.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
     pub(super) fn inner(&self) -> c_int {
         self.inner.load(Ordering::Acquire)
     }

@@ -16,10 +16,14 @@ use libc::{c_int, epoll_event};
 const SHARED_EVENTS: u32 =
     (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 
+/// "All are taken".
+pub(super) const NO_SLOT: usize = usize::MAX;
+
 /// A link group with connections of this instance.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) group: usize,
+    /// Its wait slot there, or [`NO_SLOT`]: nobody rings, and it is looked at now and then.
     pub(super) slot: usize,
     maker: *const Group,
     /// First registration of each connection slot.
@@ -151,7 +155,7 @@ impl State {
             // Another group has taken the place of one that ended.
             self.members.swap_remove(at);
         }
-        let slot = instance.queue(process)?.slot_in(group)?;
+        let slot = instance.queue(process)?.slot_in(group).unwrap_or(NO_SLOT);
         let tag = TAG_CONTROL + group.index() as u64;
         let events = libc::EPOLLIN as u32;
         let _ = raw::epoll_ctl(
@@ -200,7 +204,7 @@ impl State {
             libc::EPOLL_CTL_MOD
         };
         let _ = raw::epoll_ctl(instance.inner(), op, reg.fd, SHARED_EVENTS, u64::from(index));
-        if let Some((own, _)) = ctx.lines() {
+        if let Some((own, _)) = ctx.lines().filter(|_| queue_slot != NO_SLOT) {
             doorbell::want(&own.want_ready, queue_slot);
         }
         self.inner -= usize::from(reg.place == Place::Inner);
@@ -229,6 +233,16 @@ impl State {
         if raw::epoll_ctl(instance.inner(), libc::EPOLL_CTL_DEL, reg.fd, 0, 0).is_ok()
             && raw::epoll_ctl(outer, libc::EPOLL_CTL_ADD, reg.fd, reg.events, reg.data).is_ok()
         {
+            reg.place = Place::Outer;
+            self.inner -= 1;
+        }
+    }
+
+    /// Another process that has inherited the instance has moved the registration to the program's
+    /// epoll, which is one for both.
+    pub(super) fn was_expelled(&mut self, index: u32, event: epoll_event) {
+        if let Some(reg) = self.reg(index) {
+            (reg.events, reg.data) = (event.events, event.u64);
             reg.place = Place::Outer;
             self.inner -= 1;
         }
@@ -361,6 +375,23 @@ impl State {
         if conn.phase() == phase::PLAIN {
             self.expel(instance, index);
         }
+    }
+
+    /// Whether news may come without a bell.
+    pub(super) fn may_miss_bells(&self, process: &Process) -> bool {
+        let mut shared = false;
+        for member in &self.members {
+            let forked = member.living(process).is_some_and(Group::is_forked);
+            if member.slot == NO_SLOT || forked {
+                return true;
+            }
+        }
+        for reg in self.regs.iter().filter(|reg| reg.used && reg.place == Place::Shared) {
+            let conn = process.device.arena.conn(reg.conn);
+            shared |= conn.is_some_and(|conn| conn.procs.load(Ordering::Relaxed) > 1);
+        }
+        // Asked once: it is dear. Who was killed has not counted itself out.
+        shared && !process.device.is_alone()
     }
 
     /// The peer of a group is gone: its connections are looked at.

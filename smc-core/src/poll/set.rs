@@ -201,6 +201,7 @@ impl<'a> Wishes<'a> {
         for ctx in fds.iter().filter_map(|entry| shared(process, entry.fd)) {
             let Some(group) = ctx.group() else { continue };
             let known = queue.known_slot(group.index()).is_some();
+            all &= !ctx.may_miss_bells();
             match (queue.slot_in(group), ctx.lines(), group.own_slots()) {
                 (Some(slot), Some((own, _)), Some(slots)) => {
                     doorbell::want(&own.want_bell, slot);

@@ -167,6 +167,19 @@ impl Group {
         unsafe { self.map.view(0) }
     }
 
+    /// This side has forked, or shares the group with another image: from now on what comes over the
+    /// control channel may reach another process than it is for.
+    pub(crate) fn note_fork(&self) {
+        if let Some(head) = self.head() {
+            head.forked.fetch_or(if self.client { 1 } else { 2 }, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether each side is several processes.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.head().is_some_and(|head| head.forked.load(Ordering::Relaxed) == 3)
+    }
+
     #[inline]
     fn wait_slots(&self, of_client: bool) -> Option<&[WaitSlot; WAIT_SLOTS]> {
         let skip = if of_client { 0 } else { WAIT_SLOTS * core::mem::size_of::<WaitSlot>() };
@@ -385,6 +398,20 @@ impl Group {
         }
     }
 
+    /// In the child of a fork: the kernel copies the table of descriptors before the memory, so that a
+    /// bell which came in between is not there. Under its number may be a socket, which must not be
+    /// written to.
+    fn check_bells(&self) {
+        for bell in &self.bells {
+            let fd = bell.load(Ordering::Relaxed);
+            // An eventfd is a file of no type.
+            let is = raw::file_mode(fd).is_some_and(|mode| mode & libc::S_IFMT == 0);
+            if fd >= 0 && !is {
+                bell.store(-1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Closes what only a living group needs.
     pub(crate) fn close_fds(&self) {
         fdtable::drop_internal(self.control.swap(-1, Ordering::AcqRel));
@@ -437,6 +464,7 @@ impl Groups {
         for group in self.iter() {
             // SAFETY: requires that nobody holds the lock: this is the only thread.
             unsafe { group.draining.let_go() };
+            group.check_bells();
         }
     }
 

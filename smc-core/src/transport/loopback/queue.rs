@@ -78,6 +78,16 @@ impl Queues {
         Ok(queue)
     }
 
+    /// Wakes all that sleep on one of the pool's.
+    pub(crate) fn wake_all(&self, but: impl Fn(usize) -> bool) {
+        for queue in self.all.iter().map_while(|cell| cell.get()) {
+            let busy = queue.busy.load(Ordering::Acquire) != 0;
+            if busy && queue.bell() >= 0 && !but(queue.index) {
+                raw::eventfd_ring(queue.bell());
+            }
+        }
+    }
+
     /// A new link group took this index: nobody has a slot in it.
     pub(crate) fn forget_group(&self, group: usize) {
         for queue in self.all.iter().filter_map(|cell| cell.get()) {

@@ -7,6 +7,7 @@ mod killed;
 mod listening;
 mod passing;
 mod shared;
+mod sleepers;
 
 use smc_tests::harness::role::{Invocation, Role};
 
@@ -22,6 +23,14 @@ fn main() {
         ("in_turn", Role::Client(port)) => forks::in_turn_client(port),
         ("many_forks", Role::Server) => forks::many_forks_server(),
         ("many_forks", Role::Client(port)) => forks::many_forks_client(port),
+        ("many_children", Role::Server) => sleepers::many_children_server(),
+        ("many_children", Role::Client(port)) => sleepers::many_children_client(port),
+        ("brief_epolls", Role::Server) => sleepers::brief_epolls_server(),
+        ("brief_epolls", Role::Client(port)) => sleepers::brief_epolls_client(port),
+        ("registered", Role::Server) => sleepers::registered_server(),
+        ("registered", Role::Client(port)) => sleepers::registered_client(port),
+        ("spawned_beside", Role::Server) => sleepers::spawned_beside_server(),
+        ("spawned_beside", Role::Client(port)) => sleepers::spawned_beside_client(port),
         ("spawned", Role::Server) => forks::spawned_server(),
         ("spawned", Role::Client(port)) => forks::spawned_client(port),
         ("prefork", Role::Server) => listening::prefork_server(),
