@@ -2,10 +2,11 @@
 # Long runs of random use, checked at every byte.
 #
 #   scripts/soak.sh demote [COUNT]     until COUNT connections have left shared memory in mid-stream
-#   scripts/soak.sh random [MINUTES]   the same, and an end of every third pair is killed
+#   scripts/soak.sh random [MINUTES]   all kinds of use at once, and an end of every third pair is killed
 #
 # The first line that is printed has the seed; --seed N behind it runs the same choices again, and
-# each fault names the pair of processes that alone can be run again by --only N.
+# each fault names the pair of processes that alone can be run again by --only N; --bare runs it
+# without smc-run, to try the soak itself. The last lines count what was done of each kind.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

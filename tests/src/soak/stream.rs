@@ -1,27 +1,48 @@
 //! One end of a checksummed stream in both directions.
 
-use super::calls::{recv_by, send_by};
+use super::calls::{mix, recv_by, send_by, Look, Means, Taken};
+use super::crew::Name;
+use super::numbers::{self, ForNow};
 use super::pattern;
-use super::plan::{End, Plan, Style};
+use super::plan::{Cause, End, Errand, Plan, Style};
+use super::state::{self, Kind, Progress};
 use super::trigger::{self, Left};
-use crate::harness::net::{self, close, recv, set_nonblocking, shutdown, Errno, Fd};
-use crate::harness::ready;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use super::wait::serve_all;
+use crate::harness::net::{self, set_nonblocking, shutdown, Errno, Fd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
 
-/// Where an end stands, for whoever reports a hang.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Bytes sent.
-    pub sent: AtomicU64,
-    /// Bytes received.
-    pub got: AtomicU64,
-    /// It has left shared memory.
-    pub left: AtomicU64,
+/// Threads for each direction that share a connection.
+const SHARERS: usize = 3;
+
+/// What of an end somebody does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Both directions.
+    Both,
+    /// One.
+    Sends,
+    /// The other.
+    Receives,
+}
+
+/// How far a helper goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop {
+    /// What he does.
+    pub part: Part,
+    /// Bytes of that from the start of the stream.
+    pub at: u64,
 }
 
 /// One end at work.
 #[derive(Debug)]
 pub struct Work<'a> {
+    /// The batch.
+    pub name: Name,
+    /// Which connection of it.
+    pub index: usize,
     /// What both ends do.
     pub plan: Plan,
     /// This is the client.
@@ -30,47 +51,100 @@ pub struct Work<'a> {
     pub fd: AtomicI32,
     /// The number before, where other threads still use it; or -1.
     pub old: AtomicI32,
+    /// Another number of the same, which is used as well; or -1.
+    pub also: AtomicI32,
     /// Where it stands.
     pub progress: &'a Progress,
     /// The standard stream that it may take.
     pub standard: Fd,
+    /// This process is a helper, and goes so far.
+    pub stop: Option<Stop>,
+    /// Somebody else has it.
+    pub given: AtomicBool,
+    /// Held while the number changes, and while a child is made that goes on with it: the kernel copies
+    /// the table of numbers before the memory.
+    pub changing: Mutex<()>,
+    /// Helpers that are to be waited for.
+    pub kids: Mutex<Vec<i32>>,
+    /// Signals interrupt calls.
+    pub ticks: bool,
 }
 
-/// What an end does when it is to be replaced: never comes back.
-pub type Replace<'a> = &'a (dyn Fn(&Work<'_>) + Sync);
-
-impl Work<'_> {
-    fn own(&self) -> End {
+impl<'a> Work<'a> {
+    /// The end of a connection in this process.
+    pub fn new(name: Name, index: usize, client: bool, fd: Fd, progress: &'a Progress) -> Self {
+        let batch = name.batch();
+        Self {
+            name,
+            index,
+            plan: batch.plans[index],
+            client,
+            fd: AtomicI32::new(fd),
+            old: AtomicI32::new(-1),
+            also: AtomicI32::new(-1),
+            progress,
+            standard: Fd::try_from(index).unwrap(),
+            stop: None,
+            given: AtomicBool::new(false),
+            changing: Mutex::default(),
+            kids: Mutex::default(),
+            ticks: batch.ticks[usize::from(!client)] > 0,
+        }
+    }
+    pub(super) fn own(&self) -> End {
         self.plan.ends[usize::from(!self.client)]
     }
-    fn tx(&self) -> (u64, u64) {
+    fn other(&self) -> End {
+        self.plan.ends[usize::from(self.client)]
+    }
+    pub(super) fn tx(&self) -> (u64, u64) {
         let at = usize::from(!self.client);
         (self.plan.seed ^ at as u64, self.plan.total[at])
     }
-    fn rx(&self) -> (u64, u64) {
+    pub(super) fn rx(&self) -> (u64, u64) {
         let at = usize::from(self.client);
         (self.plan.seed ^ at as u64, self.plan.total[at])
     }
-    fn fd(&self) -> Fd {
+    pub(super) fn fd(&self) -> Fd {
         self.fd.load(Ordering::Acquire)
     }
-    fn sent(&self) -> u64 {
+    pub(super) fn sent(&self) -> u64 {
         self.progress.sent.load(Ordering::Acquire)
     }
-    fn got(&self) -> u64 {
+    pub(super) fn got(&self) -> u64 {
         self.progress.got.load(Ordering::Acquire)
     }
+    pub(super) fn moved(&self, part: Part) -> u64 {
+        let sent = if part == Part::Receives { 0 } else { self.sent() };
+        sent + if part == Part::Sends { 0 } else { self.got() }
+    }
+    /// Whether a helper has done his part.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.is_some_and(|stop| self.moved(stop.part) >= stop.at)
+    }
+    /// Whether two processes may be at work at a time.
+    pub(super) fn is_shared(&self) -> bool {
+        self.own().stints.iter().any(|stint| stint.errand == Errand::Partner)
+    }
+    pub(super) fn name(&self) -> String {
+        let End { style, cause, .. } = self.own();
+        let end = if self.client { "client" } else { "server" };
+        format!("{end} {} ({style:?}, {cause:?})", self.index)
+    }
+    pub(super) fn failed(&self, call: &str, error: Errno) -> ! {
+        panic!("{}: {call} after {} sent, {} got: {error}", self.name(), self.sent(), self.got())
+    }
 
-    /// Leaves shared memory if it is time; `by_got`: called after a receive.
-    fn leave_if_due(&self, by_got: bool, replace: Replace<'_>) {
+    /// Leaves shared memory if it is time, or gives up; `by_got`: called after a receive.
+    fn leave_if_due(&self, by_got: bool) {
         let own = self.own();
         let count = if by_got { self.got() } else { self.sent() };
-        let due = own.by_got == by_got && count >= own.at;
-        if !due || self.progress.left.swap(1, Ordering::AcqRel) != 0 {
+        let due = own.cause != Cause::None && own.by_got == by_got && count >= own.at;
+        if !due || own.cause.execs() || self.progress.left.swap(1, Ordering::AcqRel) != 0 {
             return;
         }
-        if own.cause.execs() {
-            replace(self);
+        if own.cause == Cause::Abandon {
+            return self.abandon();
         }
         let mut next = [0; 3000];
         let mut len = 0;
@@ -79,7 +153,9 @@ impl Work<'_> {
             len = next.len().min(usize::try_from(total - self.sent()).unwrap());
             pattern::fill(seed, self.sent(), &mut next[..len]);
         }
-        let shared = own.style == Style::Threads;
+        state::own().did(Kind::Demoted);
+        let _changing = self.changing.lock().unwrap();
+        let shared = own.style.has_threads();
         let Left { fd, sent } =
             trigger::leave(own.cause, self.fd(), shared, &next[..len], self.standard);
         let old = self.fd.swap(fd, Ordering::AcqRel);
@@ -89,53 +165,112 @@ impl Work<'_> {
         self.progress.sent.fetch_add(sent as u64, Ordering::AcqRel);
     }
 
+    /// Before a step: becomes another image if it is time, or lets somebody else take part.
+    fn change_hands(&self, by_got: bool) {
+        let own = self.own();
+        let count = if by_got { self.got() } else { self.sent() };
+        let due = own.cause.execs() && own.by_got == by_got && count >= own.at;
+        if due && self.progress.left.swap(1, Ordering::AcqRel) == 0 {
+            self.replace();
+        }
+        self.send_on_errands(by_got);
+    }
+
+    /// The number for one call.
+    fn number(&self, way: u64, receives: bool) -> ForNow {
+        let also = self.also.load(Ordering::Acquire);
+        match (way >> 20) % 8 {
+            0 if also >= 0 => {
+                let spot = numbers::spot(self.index, receives);
+                ForNow::new(numbers::another(way >> 24, self.fd(), spot))
+            }
+            1..4 if also >= 0 => ForNow::lent(also),
+            _ => ForNow::lent(self.fd()),
+        }
+    }
+
+    fn means(&self, flags: i32, more: bool) -> Means {
+        let own = self.own();
+        let patient = !own.style.waits() && own.timeout == 0 && !self.ticks;
+        Means { flags, patient, splices: self.other().cause != Cause::Urgent, more }
+    }
+
     /// One send; true: all is sent.
-    fn send_some(&self, flags: i32, replace: Replace<'_>) -> Result<bool, Errno> {
+    pub(super) fn send_some(&self, flags: i32) -> Result<bool, Errno> {
         let (seed, total) = self.tx();
-        self.leave_if_due(false, replace);
+        self.change_hands(false);
+        let _turn = self.progress.turn(false);
+        if self.is_gone() {
+            return Ok(true);
+        }
+        self.leave_if_due(false);
         let left = total - self.sent();
-        if left == 0 {
+        if left == 0 || self.is_gone() {
             return Ok(true);
         }
         let len = self.own().send.min(usize::try_from(left).unwrap());
         let mut data = vec![0; len];
         pattern::fill(seed, self.sent(), &mut data);
-        let way = self.plan.seed ^ (self.sent() >> 8);
-        let n = send_by(way, self.fd(), &mut data, flags | libc::MSG_NOSIGNAL)?;
+        let way = mix(seed ^ self.sent());
+        let fd = self.number(way, false);
+        let look = Look::before(way, fd.fd, false);
+        let (kind, sent) = send_by(way, fd.fd, &mut data, self.means(flags, len as u64 != left));
+        let n = match sent {
+            Err(error) if self.has_lost_peer(error) => return Ok(true),
+            other => other?,
+        };
+        look.after(fd.fd, kind);
         let sent = self.progress.sent.fetch_add(n as u64, Ordering::AcqRel) + n as u64;
-        self.leave_if_due(false, replace);
+        self.leave_if_due(false);
         Ok(sent == total)
     }
 
     /// One receive; true: all is here.
-    fn recv_some(&self, flags: i32, replace: Replace<'_>) -> Result<bool, Errno> {
+    pub(super) fn recv_some(&self, flags: i32) -> Result<bool, Errno> {
         let (seed, total) = self.rx();
         let own = self.own();
-        self.leave_if_due(true, replace);
-        if self.got() == total {
+        self.change_hands(true);
+        let _turn = self.progress.turn(true);
+        if self.is_gone() {
             return Ok(true);
         }
-        if own.pause > 0 && self.got() % 8 < 2 {
-            std::thread::sleep(std::time::Duration::from_micros(own.pause));
+        self.leave_if_due(true);
+        let left = total - self.got();
+        if left == 0 || self.is_gone() {
+            return Ok(true);
         }
-        let mut data = vec![0; own.recv];
-        let n = recv_by(self.plan.seed ^ (self.got() >> 8), self.fd(), &mut data, flags)?;
-        assert!(n > 0, "{}: the stream ends at {} of {total}", self.name(), self.got());
-        if let Some(fault) = pattern::fault(seed, self.got(), &data[..n]) {
-            panic!("{}: {fault}", self.name());
+        let way = mix(seed ^ self.got());
+        if own.pause > 0 && way % 8 < 2 {
+            std::thread::sleep(Duration::from_micros(own.pause));
         }
+        let mut data = vec![0; own.recv.min(usize::try_from(left).unwrap())];
+        let fd = self.number(way, true);
+        let look = Look::before(way, fd.fd, true);
+        let (kind, taken) = recv_by(way, fd.fd, &mut data, self.means(flags, false));
+        let taken = match taken {
+            Err(error) if self.has_lost_peer(error) => return Ok(true),
+            other => other?,
+        };
+        let n = match taken {
+            Taken::Bytes(0) | Taken::Dropped(0) if self.has_lost_peer(Errno(0)) => return Ok(true),
+            Taken::Dropped(n) => n,
+            Taken::Bytes(n) => {
+                if let Some(fault) = pattern::fault(seed, self.got(), &data[..n]) {
+                    panic!("{}: {kind:?}: {fault}", self.name());
+                }
+                n
+            }
+        };
+        assert!(n > 0, "{}: {kind:?}: the stream ends at {} of {total}", self.name(), self.got());
+        look.after(fd.fd, kind);
         let got = self.progress.got.fetch_add(n as u64, Ordering::AcqRel) + n as u64;
-        assert!(got <= total, "{}: {got} bytes of {total}", self.name());
-        self.leave_if_due(true, replace);
+        assert!(got <= total, "{}: {kind:?}: {got} bytes of {total}", self.name());
+        self.leave_if_due(true);
         Ok(got == total)
     }
 
-    fn name(&self) -> String {
-        format!("{} {:?}", if self.client { "client" } else { "server" }, self.plan)
-    }
-
-    fn all_sent(&self) {
-        if self.own().shuts {
+    pub(super) fn all_sent(&self) {
+        if self.own().shuts && !self.is_gone() {
             match shutdown(self.fd(), libc::SHUT_WR) {
                 // The peer has everything and has closed.
                 Ok(_) | Err(Errno(libc::ENOTCONN)) => {}
@@ -144,130 +279,89 @@ impl Work<'_> {
         }
     }
 
-    /// Runs the end from where it stands to the end of both directions, and closes it.
-    pub fn run(&self, replace: Replace<'_>) {
-        net::set_option(self.fd(), libc::SOL_SOCKET, libc::SO_OOBINLINE, 1_i32).unwrap();
-        match self.own().style {
-            Style::Poll | Style::DontWait | Style::Level | Style::Edge => self.run_ready(replace),
-            Style::Threads => self.run_threads(replace),
-            Style::InTurn => self.run_in_turn(replace),
+    /// Options and numbers of the connection.
+    pub fn prepare(&self) {
+        let (fd, own) = (self.fd(), self.own());
+        net::set_option(fd, libc::SOL_SOCKET, libc::SO_OOBINLINE, 1_i32).unwrap();
+        if own.timeout > 0 {
+            net::set_timeout(fd, libc::SO_RCVTIMEO, own.timeout).unwrap();
+            net::set_timeout(fd, libc::SO_SNDTIMEO, own.timeout).unwrap();
         }
-        self.expect_end();
-        close(self.fd()).unwrap();
-        let old = self.old.load(Ordering::Acquire);
-        if old >= 0 {
-            close(old).unwrap();
+        if own.dups && self.also.load(Ordering::Acquire) < 0 {
+            // Not onto the spot, which is for single calls.
+            let way = if self.plan.seed & 2 == 0 { 0 } else { 3 };
+            self.also.store(numbers::another(way, fd, -1), Ordering::Release);
         }
     }
 
-    /// A peer that shuts its direction down is heard.
-    fn expect_end(&self) {
-        if !self.plan.ends[usize::from(self.client)].shuts {
-            return;
-        }
-        set_nonblocking(self.fd(), false);
-        let got = recv(self.fd(), &mut [0; 64], 0);
-        assert_eq!(got, Ok(0), "{}: the end", self.name());
-    }
-
-    fn run_in_turn(&self, replace: Replace<'_>) {
-        let both = [true, false].map(|first| self.client == first);
-        for sends in both {
-            if sends {
-                while !self.send_some(0, replace).unwrap_or_else(|e| self.failed("send", e)) {}
-                self.all_sent();
-            } else {
-                while !self.recv_some(0, replace).unwrap_or_else(|e| self.failed("recv", e)) {}
+    /// Runs the end from where it stands to the end of both directions, and closes it; a helper: as
+    /// far as he was told.
+    pub fn run(&self) {
+        self.prepare();
+        match (self.stop, self.own().style) {
+            (Some(Stop { part: Part::Sends, .. }), _) => self.go_on("send", || self.send_some(0)),
+            (Some(Stop { part: Part::Receives, .. }), _) => {
+                self.go_on("recv", || self.recv_some(0));
             }
+            (_, Style::Threads) => self.run_threads(1),
+            (_, Style::Shared) => self.run_threads(SHARERS),
+            (_, Style::InTurn) => self.run_in_turn(),
+            (_, style) => serve_all(&[self], style),
+        }
+        if self.stop.is_some() {
+            self.reap();
+        } else {
+            self.finish();
         }
     }
 
-    fn failed(&self, call: &str, error: Errno) -> ! {
-        panic!("{}: {call} after {} sent, {} got: {error}", self.name(), self.sent(), self.got())
-    }
-
-    fn run_threads(&self, replace: Replace<'_>) {
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !self.send_some(0, replace).unwrap_or_else(|e| self.failed("send", e)) {}
-                self.all_sent();
-            });
-            while !self.recv_some(0, replace).unwrap_or_else(|e| self.failed("recv", e)) {}
-        });
-    }
-
-    fn run_ready(&self, replace: Replace<'_>) {
-        let own = self.own();
-        set_nonblocking(self.fd(), own.style != Style::DontWait);
-        let epoll = matches!(own.style, Style::Level | Style::Edge).then(ready::epoll);
-        let mut registered = -1;
-        let mut mask = 0;
-        // Who goes on for another program may find all done.
-        let mut tx_done = self.tx().1 == self.sent();
-        let mut rx_done = self.rx().1 == self.got();
-        if tx_done {
-            self.all_sent();
-        }
-        while !(tx_done && rx_done) {
-            let mut events = 0;
-            events |= if rx_done { 0 } else { libc::EPOLLIN };
-            events |= if tx_done { 0 } else { libc::EPOLLOUT };
-            let got = match epoll {
-                Some(epoll) => {
-                    let edge = if own.style == Style::Edge { libc::EPOLLET } else { 0 };
-                    if registered != self.fd() {
-                        if registered >= 0 {
-                            // Closed, or still open under another number.
-                            let _ = ready::remove(epoll, registered);
-                        }
-                        registered = self.fd();
-                        ready::add(epoll, registered, events | edge, 1).unwrap();
-                    } else if events != mask {
-                        ready::modify(epoll, registered, events | edge, 1).unwrap();
-                    }
-                    mask = events;
-                    let events = ready::wait(epoll, 8, -1);
-                    events.map(|all| all.iter().fold(0, |sum, event| sum | event.1))
-                }
-                None => ready::poll_one(self.fd(), i16::try_from(events).unwrap(), -1),
-            };
-            let Ok(got) = got else { continue };
-            let dontwait = if own.style == Style::DontWait { libc::MSG_DONTWAIT } else { 0 };
-            // An edge is told once: everything is taken.
-            let rounds = if own.style == Style::Edge { usize::MAX } else { 1 };
-            let ends = (libc::EPOLLERR | libc::EPOLLHUP).cast_unsigned();
-            if !rx_done && got & (libc::EPOLLIN.cast_unsigned() | ends) != 0 {
-                rx_done = self.rounds(rounds, "recv", || self.recv_some(dontwait, replace));
-            }
-            if !tx_done && got & (libc::EPOLLOUT.cast_unsigned() | ends) != 0 {
-                tx_done = self.rounds(rounds, "send", || self.send_some(dontwait, replace));
-                if tx_done {
-                    self.all_sent();
-                }
-            }
-        }
-        if let Some(epoll) = epoll {
-            close(epoll).unwrap();
-        }
-    }
-
-    fn rounds(
-        &self,
-        most: usize,
-        call: &str,
-        mut step: impl FnMut() -> Result<bool, Errno>,
-    ) -> bool {
-        let before = self.fd();
-        for _ in 0..most {
+    /// Blocking calls until all is through, or as far as told.
+    fn go_on(&self, call: &str, mut step: impl FnMut() -> Result<bool, Errno>) {
+        while !self.is_over() {
             match step() {
-                Ok(true) => return true,
-                // A new number has edges of its own.
-                Ok(false) if self.fd() != before => return false,
+                Ok(true) => return,
                 Ok(false) => {}
-                Err(Errno(libc::EAGAIN | libc::EINTR)) => return false,
+                Err(Errno(libc::EAGAIN)) if self.own().timeout > 0 => {
+                    state::own().did(Kind::TimedOut);
+                }
+                Err(Errno(libc::EINTR)) if self.ticks => state::own().did(Kind::Interrupted),
                 Err(error) => self.failed(call, error),
             }
         }
-        false
+    }
+
+    fn run_in_turn(&self) {
+        set_nonblocking(self.fd(), false);
+        let both = [true, false].map(|first| self.client == first);
+        for sends in both {
+            if sends {
+                self.go_on("send", || self.send_some(0));
+                if !self.is_over() {
+                    self.all_sent();
+                }
+            } else {
+                self.go_on("recv", || self.recv_some(0));
+            }
+        }
+    }
+
+    fn run_threads(&self, each: usize) {
+        set_nonblocking(self.fd(), false);
+        if each > 1 {
+            state::own().did(Kind::SharedByThreads);
+        }
+        std::thread::scope(|scope| {
+            let senders: Vec<_> = (0..each)
+                .map(|_| scope.spawn(|| self.go_on("send", || self.send_some(0))))
+                .collect();
+            for _ in 1..each {
+                scope.spawn(|| self.go_on("recv", || self.recv_some(0)));
+            }
+            scope.spawn(|| {
+                senders.into_iter().for_each(|sender| sender.join().unwrap());
+                self.all_sent();
+            });
+            self.go_on("recv", || self.recv_some(0));
+        });
     }
 }

@@ -64,12 +64,13 @@ pub fn leave(cause: Cause, fd: Fd, shared: bool, next: &[u8], standard: Fd) -> L
     let done = |fd| Left { fd, sent: 0 };
     let took = |result: Result<usize, Errno>| match result {
         Ok(sent) => Left { fd, sent },
-        Err(Errno(libc::EAGAIN)) => done(fd),
+        // Of a peer that gave up the next call tells.
+        Err(Errno(libc::EAGAIN | libc::EINTR | libc::ECONNRESET | libc::EPIPE)) => done(fd),
         Err(error) => panic!("{cause:?}: {error}"),
     };
     let quiet = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     match cause {
-        Cause::None | Cause::Exec | Cause::ExecBare => done(fd),
+        Cause::None | Cause::Exec | Cause::ExecBare | Cause::Abandon => done(fd),
         Cause::Pass | Cause::PassKeep => {
             let new = pass_to_self(fd);
             if cause == Cause::PassKeep {

@@ -1,7 +1,8 @@
 //! Long runs of random use; see `scripts/soak.sh`.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use smc_tests::soak::crew::{self, Name, Order};
+use smc_tests::soak::crew::{self, Name, Order, Until};
+use smc_tests::soak::role;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -10,25 +11,35 @@ fn number(words: &[String], option: &str) -> Option<u64> {
     words.get(at + 1)?.parse().ok()
 }
 
-fn soak(words: &[String], random: bool) -> ExitCode {
+fn soak(words: &[String], wild: bool) -> ExitCode {
+    let has = |option: &str| words.iter().any(|word| word == option);
     let count = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(300);
-    let seed = number(words, "--seed").unwrap_or_else(|| {
+    let only = number(words, "--only");
+    let seed = only.or(number(words, "--seed")).unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(1, |now| u64::from(now.subsec_nanos()))
     });
-    let only = number(words, "--only")
-        .map(|seed| Name { seed, alone: words.iter().any(|word| word == "--alone") });
-    let bare = words.iter().any(|word| word == "--bare");
-    let pairs = if only.is_some() { 1 } else { number(words, "--pairs").unwrap_or(4) };
-    let until = random.then(|| Instant::now() + Duration::from_secs(60 * count));
     println!("seed {seed}");
-    let faults = crew::demote(Order { count, seed, pairs, bare, kills: random, until, only });
-    if let (Some(name), true) = (only, words.iter().any(|word| word == "--show")) {
-        println!("{:?}", smc_tests::soak::plan::batch(name.seed, name.alone, crew::CONNS));
+    if has("--show") {
+        println!("{:#?}", Name { seed, wild }.batch());
+        return ExitCode::SUCCESS;
     }
-    for fault in &faults {
-        println!("FAULT {fault}");
-    }
+    let pairs = if only.is_some() { 1 } else { 4 };
+    let until = match (only, wild) {
+        (Some(_), _) => Until::Pairs(number(words, "--times").unwrap_or(1)),
+        (None, true) => Until::Time(Instant::now() + Duration::from_secs(60 * count)),
+        (None, false) => Until::Left(count),
+    };
+    let (_, faults) = crew::run(Order {
+        until,
+        seed,
+        wild,
+        wide: !has("--narrow"),
+        pairs: number(words, "--pairs").unwrap_or(pairs),
+        bare: has("--bare"),
+        kills: wild && !has("--no-kills"),
+        same: only.is_some(),
+    });
     if faults.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -41,11 +52,15 @@ fn main() -> ExitCode {
     match words.first().map(String::as_str) {
         Some("demote") => soak(&words, false),
         Some("random") => soak(&words, true),
-        Some("server" | "client" | "resume") => crew::play(&words),
+        Some("server" | "client" | "resume" | "idle") => role::play(&words),
         _ => {
             eprintln!("usage: smc-soak demote COUNT [--seed N] [--pairs N] [--bare]");
-            eprintln!("       smc-soak random MINUTES [--seed N] [--pairs N] [--bare]");
-            eprintln!("       smc-soak demote 1 --only SEED [--alone]");
+            eprintln!(
+                "       smc-soak random MINUTES [--seed N] [--pairs N] [--bare] [--no-kills] [--narrow]"
+            );
+            eprintln!(
+                "       smc-soak (demote|random) --only SEED [--times N] [--pairs N] [--show]"
+            );
             ExitCode::FAILURE
         }
     }
