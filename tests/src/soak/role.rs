@@ -5,7 +5,7 @@ use super::plan::Shape;
 use super::state::{self, Kind};
 use super::stream::{Part, Stop, Work};
 use super::wait::serve_all;
-use crate::harness::net::{accept, close, dial, serve, warm_client, warm_server, Fd};
+use crate::harness::net::{self, accept, close, dial, serve, warm_client, warm_server, Fd};
 use crate::harness::process::pause_ms;
 use crate::harness::role::announce;
 use crate::libc_call as call;
@@ -95,7 +95,8 @@ fn resume(name: Name, words: &[String]) {
 /// The roles that the crew and the ends start.
 pub fn play(words: &[String]) -> ExitCode {
     std::panic::set_hook(Box::new(|info| {
-        eprintln!("{info}");
+        // Without the lock of standard error, which another thread of the parent may have held.
+        let _ = net::write(libc::STDERR_FILENO, format!("{info}\n").as_bytes());
         // The other threads may wait for ever for what one failed to do: the first fault ends all.
         // SAFETY: no pointers.
         unsafe { libc::_exit(3) };
