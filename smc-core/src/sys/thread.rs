@@ -4,7 +4,16 @@ use crate::errno::Errno;
 use crate::sync::{compiler_fence, AtomicU32, AtomicU64, Ordering};
 use syscalls::Sysno;
 
-/// Atomics, since a signal handler of the same thread reads and writes them.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[path = "thread/block_x86_64.rs"]
+mod block;
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[path = "thread/block_plain.rs"]
+mod block;
+
+use block::with;
+
+/// Atomics, since a signal handler of the same thread reads and writes them; all zero at first.
 struct Thread {
     tid: AtomicU32,
     /// Nested sections in which no handler of the program may run.
@@ -13,22 +22,26 @@ struct Thread {
     put_off: AtomicU64,
     /// Bit 0: a handler with SA_RESTART ran; bit 1: one without.
     ran: AtomicU32,
+    /// The records that calls of this thread hold, one more than their number, and how often.
+    held: [(AtomicU32, AtomicU32); HOLDS],
 }
 
 /// Connections that calls of one thread can hold at a time.
 const HOLDS: usize = 8;
 
-thread_local! {
-    /// The records that calls of this thread hold, one more than their number, and how often.
-    static HELD: [(AtomicU32, AtomicU32); HOLDS] =
-        const { [const { (AtomicU32::new(0), AtomicU32::new(0)) }; HOLDS] };
+impl Thread {
+    /// What it holds of a record.
+    fn hold_of(&self, wanted: u32) -> Option<&(AtomicU32, AtomicU32)> {
+        // Relaxed, here and below: only this thread, or a handler that interrupts it.
+        self.held.iter().find(|(of, _)| of.load(Ordering::Relaxed) == wanted)
+    }
 }
 
 /// A call of this thread holds a connection; false: there is no room to note it.
 pub fn hold(record: u32) -> bool {
-    HELD.with(|held| {
-        let place = |wanted: u32| held.iter().find(|(of, _)| of.load(Ordering::Relaxed) == wanted);
-        let Some((of, count)) = place(record + 1).or_else(|| place(0)) else { return false };
+    with(|thread| {
+        let place = thread.hold_of(record + 1).or_else(|| thread.hold_of(0));
+        let Some((of, count)) = place else { return false };
         of.store(record + 1, Ordering::Relaxed);
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
@@ -37,12 +50,8 @@ pub fn hold(record: u32) -> bool {
 
 /// Such a call is over; false: it was taken for one that had been jumped out of.
 pub fn let_go(record: u32) -> bool {
-    HELD.with(|held| {
-        let Some((of, count)) =
-            held.iter().find(|(of, _)| of.load(Ordering::Relaxed) == record + 1)
-        else {
-            return false;
-        };
+    with(|thread| {
+        let Some((of, count)) = thread.hold_of(record + 1) else { return false };
         let left = count.load(Ordering::Relaxed).saturating_sub(1);
         count.store(left, Ordering::Relaxed);
         if left == 0 {
@@ -55,33 +64,17 @@ pub fn let_go(record: u32) -> bool {
 /// How many calls of this thread hold a connection; from here on none does. A thread that makes
 /// another call is no longer inside them: a signal handler has jumped out.
 pub fn forget_holds(record: u32) -> u32 {
-    HELD.with(|held| {
-        let Some((of, count)) =
-            held.iter().find(|(of, _)| of.load(Ordering::Relaxed) == record + 1)
-        else {
-            return 0;
-        };
+    with(|thread| {
+        let Some((of, count)) = thread.hold_of(record + 1) else { return 0 };
         of.store(0, Ordering::Relaxed);
         count.swap(0, Ordering::Relaxed)
     })
 }
 
-thread_local! {
-    static THREAD: Thread = const {
-        Thread {
-            tid: AtomicU32::new(0),
-            critical: AtomicU32::new(0),
-            put_off: AtomicU64::new(0),
-            ran: AtomicU32::new(0),
-        }
-    };
-}
-
 /// This thread's id.
 #[inline(always)]
 pub fn tid() -> u32 {
-    // Relaxed, here and below: only this thread, or a handler that interrupts it.
-    THREAD.with(|thread| match thread.tid.load(Ordering::Relaxed) {
+    with(|thread| match thread.tid.load(Ordering::Relaxed) {
         0 => first_tid(thread),
         tid => tid,
     })
@@ -96,7 +89,7 @@ fn first_tid(thread: &Thread) -> u32 {
 
 /// In the child of a fork: the id is another one.
 pub fn forget_tid() {
-    THREAD.with(|thread| thread.tid.store(0, Ordering::Relaxed));
+    with(|thread| thread.tid.store(0, Ordering::Relaxed));
 }
 
 /// While it exists, the program's signal handlers are put off.
@@ -107,7 +100,7 @@ impl Critical {
     /// Enters; sections nest.
     #[inline(always)]
     pub fn enter() -> Self {
-        THREAD.with(|thread| {
+        with(|thread| {
             let depth = thread.critical.load(Ordering::Relaxed);
             if depth == 0 {
                 // A call begins: handlers that ran before it do not interrupt it.
@@ -124,7 +117,7 @@ impl Drop for Critical {
     #[inline(always)]
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        THREAD.with(|thread| {
+        with(|thread| {
             let depth = thread.critical.load(Ordering::Relaxed).saturating_sub(1);
             thread.critical.store(depth, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
@@ -141,11 +134,11 @@ pub fn outside<T>(call: impl FnOnce() -> T) -> T {
     struct Back(u32);
     impl Drop for Back {
         fn drop(&mut self) {
-            THREAD.with(|thread| thread.critical.store(self.0, Ordering::Relaxed));
+            with(|thread| thread.critical.store(self.0, Ordering::Relaxed));
             compiler_fence(Ordering::SeqCst);
         }
     }
-    let back = THREAD.with(|thread| {
+    let back = with(|thread| {
         let depth = thread.critical.swap(0, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         if thread.put_off.load(Ordering::Relaxed) != 0 {
@@ -163,7 +156,7 @@ pub fn outside<T>(call: impl FnOnce() -> T) -> T {
 #[inline(always)]
 pub fn outside_unless_interrupted<T>(call: impl FnOnce() -> T) -> Option<T> {
     outside(|| {
-        let interrupted = THREAD.with(|thread| thread.ran.load(Ordering::Relaxed) != 0);
+        let interrupted = with(|thread| thread.ran.load(Ordering::Relaxed) != 0);
         (!interrupted).then(call)
     })
 }
@@ -183,19 +176,19 @@ fn deliver(thread: &Thread) {
 
 /// Whether a handler must wait.
 pub(super) fn is_critical() -> bool {
-    THREAD.with(|thread| thread.critical.load(Ordering::Relaxed) != 0)
+    with(|thread| thread.critical.load(Ordering::Relaxed) != 0)
 }
 
 /// Notes a signal that waits.
 pub(super) fn put_off(signal: i32) {
     let bit = 1_u64 << (signal.unsigned_abs().saturating_sub(1) & 63);
-    THREAD.with(|thread| thread.put_off.fetch_or(bit, Ordering::Relaxed));
+    with(|thread| thread.put_off.fetch_or(bit, Ordering::Relaxed));
 }
 
 /// Notes that a handler of the program runs.
 pub(super) fn handler_ran(restarts: bool) {
     let bit = if restarts { 1 } else { 2 };
-    THREAD.with(|thread| thread.ran.fetch_or(bit, Ordering::Relaxed));
+    with(|thread| thread.ran.fetch_or(bit, Ordering::Relaxed));
 }
 
 /// Which handlers have run since the last call.
@@ -211,7 +204,7 @@ pub enum Ran {
 
 /// Which handlers have run since the last call of this function.
 pub fn take_ran() -> Ran {
-    match THREAD.with(|thread| thread.ran.swap(0, Ordering::Relaxed)) {
+    match with(|thread| thread.ran.swap(0, Ordering::Relaxed)) {
         0 => Ran::None,
         1 => Ran::Restarting,
         _ => Ran::Interrupting,
