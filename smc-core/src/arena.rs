@@ -17,7 +17,7 @@ pub use conn::{
 };
 pub use handover::{GroupRow, Handover, Heir, Manifest, Packed};
 pub use image::{ConnImage, Image, Moved, ProcessImage};
-pub use proc::{bump, Counters, ProcPage, REASONS};
+pub use proc::{Counters, ProcPage, REASONS};
 
 use crate::errno::Errno;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -44,6 +44,7 @@ const PROC_OFFSET: usize = 4096;
 pub const CONN_OFFSET: usize = PROC_OFFSET + PROCS * core::mem::size_of::<ProcPage>();
 /// Length of the whole.
 pub const LEN: usize = CONN_OFFSET + CONNS * core::mem::size_of::<Conn>();
+const _: () = assert!(CONN_OFFSET.is_multiple_of(core::mem::align_of::<Conn>()));
 
 /// Head of the arena.
 #[derive(Debug)]
@@ -115,8 +116,16 @@ impl Arena {
         if index >= PROCS {
             return None;
         }
-        // SAFETY: requires a structure of atomics; `ProcPage` is one.
-        unsafe { self.map.view(PROC_OFFSET + index * core::mem::size_of::<ProcPage>()) }
+        Some(self.page_at(index))
+    }
+
+    /// As above, for the index of a page that there is.
+    #[inline(always)]
+    pub(crate) fn page_at(&self, index: usize) -> &ProcPage {
+        let offset = PROC_OFFSET + (index % PROCS) * core::mem::size_of::<ProcPage>();
+        // SAFETY: requires a structure of atomics at an aligned offset inside the mapping: the pages
+        // begin at a multiple of 4096, and `LEN` bytes are mapped.
+        unsafe { self.map.part(offset) }
     }
 
     /// The n-th record.
@@ -127,8 +136,9 @@ impl Arena {
             return None;
         }
         // SAFETY: requires that any bytes are valid for a record: its fields are atomics, and what
-        // is behind its locks is written before anybody who has claimed it reads it.
-        unsafe { self.map.view(CONN_OFFSET + index * core::mem::size_of::<Conn>()) }
+        // is behind its locks is written before anybody who has claimed it reads it. And an aligned
+        // offset inside the mapping, of which `LEN` bytes are mapped.
+        Some(unsafe { self.map.part(CONN_OFFSET + index * core::mem::size_of::<Conn>()) })
     }
 
     /// Records that have ever been used.

@@ -74,7 +74,7 @@ pub(crate) fn start(
 impl Process {
     /// The statistics page of this process.
     #[inline(always)]
-    pub(crate) fn page(&self) -> Option<&ProcPage> {
+    pub(crate) fn page(&self) -> &ProcPage {
         self.device.page()
     }
 

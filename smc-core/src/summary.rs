@@ -36,7 +36,7 @@ pub(crate) fn append(process: &Process) {
 }
 
 fn write_line(process: &Process, line: &mut Line) -> core::fmt::Result {
-    let Some(page) = process.page() else { return Err(core::fmt::Error) };
+    let page = process.page();
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     write!(line, "{{\"pid\":{},\"comm\":\"", process.device.pid())?;
     write_comm(line)?;

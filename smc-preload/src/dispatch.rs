@@ -110,7 +110,7 @@ macro_rules! hook {
             #[inline(never)]
             unsafe extern "C-unwind" fn ours($($arg: $type),*) -> $ret {
                 // SAFETY: the program's own call with its own arguments, whose contract it keeps.
-                let $real = || unsafe { $crate::symbols::real::$name($($arg),*) as isize };
+                let $real = move || unsafe { $crate::symbols::real::$name($($arg),*) as isize };
                 $body
             }
             // SAFETY: as above.

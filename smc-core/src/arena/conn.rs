@@ -3,6 +3,7 @@ mod setup;
 
 pub use setup::Setup;
 
+use super::proc::bump;
 use crate::proto::{ConsentGate, RxSwitch, TxSwitch};
 use crate::ring::{RxHalf, TxHalf};
 use crate::sync::{AtomicU32, AtomicU64, LockGuard, Ordering, RawLock};
@@ -305,6 +306,18 @@ impl Conn {
         for lock in [&self.rx_lock, &self.tx_lock, &self.setup_lock] {
             lock.release(holder);
         }
+    }
+
+    /// Counts bytes that were put into the ring.
+    #[inline(always)]
+    pub fn count_tx(&self, _locked: &TxGuard<'_>, bytes: usize) {
+        bump(&self.tx_ring_bytes, bytes as u64);
+    }
+
+    /// Counts bytes that were taken from the ring.
+    #[inline(always)]
+    pub fn count_rx(&self, _locked: &RxGuard<'_>, bytes: usize) {
+        bump(&self.rx_ring_bytes, bytes as u64);
     }
 
     /// Gives the record back.

@@ -122,7 +122,7 @@ impl ProcPage {
 
 /// Adds to a counter that one thread at a time writes, since a lock is held: a plain load and store.
 #[inline(always)]
-pub fn bump(counter: &AtomicU64, by: u64) {
+pub(super) fn bump(counter: &AtomicU64, by: u64) {
     // Relaxed: nothing is ordered by statistics.
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }

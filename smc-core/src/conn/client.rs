@@ -194,15 +194,14 @@ impl Ctx<'_> {
             let token = &accept.token;
             match group_for(&self.process.device, &accept.gid, token, geometry, self.index) {
                 Ok((group, slot)) => {
-                    let Some(header) = group.header(slot) else { return };
+                    let header = group.header(slot);
                     header.reset(token);
                     self.join(group.index(), slot);
                     setup.client.requested();
                     // Release: pairs with the Acquire of the server's scan.
                     header.state.store(state::REQUESTED, Ordering::Release);
-                    if let Some(head) = group.head() {
-                        head.requests[slot / 64].fetch_or(1 << (slot % 64), Ordering::AcqRel);
-                    }
+                    let requests = &group.head().requests[slot / 64];
+                    requests.fetch_or(1 << (slot % 64), Ordering::AcqRel);
                 }
                 Err(reason) => {
                     setup.stop(reason);

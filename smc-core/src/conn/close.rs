@@ -197,12 +197,10 @@ impl Ctx<'_> {
         if matches!(conn.phase(), phase::FRESH | phase::LISTENER) || conn.raise(flag::COUNTED) {
             return;
         }
-        if let Some(page) = self.process.page() {
-            let reason = match Reason(conn.reason.load(Ordering::Relaxed)) {
-                Reason(0) => Reason::PEERNOSMC,
-                reason => reason,
-            };
-            page.count_fallback(reason);
-        }
+        let reason = match Reason(conn.reason.load(Ordering::Relaxed)) {
+            Reason(0) => Reason::PEERNOSMC,
+            reason => reason,
+        };
+        self.process.page().count_fallback(reason);
     }
 }

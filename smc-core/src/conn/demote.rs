@@ -253,6 +253,9 @@ impl Ctx<'_> {
     #[inline(always)]
     pub(crate) fn see_leave(&self) -> bool {
         let peer = self.link().map(Link::peer).unwrap_or_default();
+        if !peer.wants_tcp() {
+            return true;
+        }
         if peer.left && self.conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
             return self.honour_leave();
         }
@@ -283,18 +286,14 @@ impl Ctx<'_> {
     /// Counts, once, that this side took the connection back.
     fn went_back(&self) {
         if !self.conn.raise(flag::WENT_BACK) {
-            if let Some(page) = self.process.page() {
-                page.back.fetch_add(1, Ordering::Relaxed);
-            }
+            self.process.page().back.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Counts, once, that the peer did.
     pub(super) fn peer_went_back(&self) {
         if !self.conn.raise(flag::PEER_WENT_BACK) {
-            if let Some(page) = self.process.page() {
-                page.peer_back.fetch_add(1, Ordering::Relaxed);
-            }
+            self.process.page().peer_back.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

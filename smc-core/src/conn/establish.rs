@@ -61,8 +61,8 @@ impl Ctx<'_> {
         let conn = self.conn;
         conn.slot.store(slot as u32, Ordering::Relaxed);
         // For the tools.
-        conn.tx_size.store(group.ring(slot, true).1 as u32, Ordering::Relaxed);
-        conn.rx_size.store(group.ring(slot, false).1 as u32, Ordering::Relaxed);
+        conn.tx_size.store(group.ring_size(true) as u32, Ordering::Relaxed);
+        conn.rx_size.store(group.ring_size(false) as u32, Ordering::Relaxed);
         // Release: pairs with the Acquire in `group`; the slot is there.
         conn.group.store(group_index as u32, Ordering::Release);
     }
@@ -70,9 +70,7 @@ impl Ctx<'_> {
     /// Counts the connection as one of SMC, once.
     pub(super) fn count_attached(&self) {
         if !self.conn.raise(flag::COUNTED) {
-            if let Some(page) = self.process.page() {
-                page.smcd.fetch_add(1, Ordering::Relaxed);
-            }
+            self.process.page().smcd.fetch_add(1, Ordering::Relaxed);
             if !self.conn.has(flag::CLIENT) {
                 self.process.forecast.lived_long();
             }

@@ -1,28 +1,19 @@
 //! `sendfile` into a ring: the kernel reads the file straight into the peer's memory.
+use super::feed::{Fed, Put, Waits};
 use super::switch::Inside;
-use super::tx::Way;
-use super::wait::{Deadline, Woken};
+use super::wait::Woken;
 use super::Ctx;
-use crate::arena::MODE_RING;
+use crate::arena::{phase, MODE_RING};
 use crate::errno::{Errno, Ret};
-use crate::reason::Reason;
-use crate::ring::{Piece, Violation};
+use crate::ring::Piece;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::raw;
-use crate::transport::{Link, Sender};
+use crate::transport::Sender;
 use libc::c_int;
 
 /// Most bytes that one call moves (`MAX_RW_COUNT`).
 const COUNT_MAX: usize = 0x7fff_f000;
-
-enum Step {
-    Moved(usize),
-    End,
-    Full,
-    Kernel,
-    Failed(Errno),
-}
 
 /// `sendfile` to a socket of ours.
 pub(crate) fn sendfile(
@@ -48,44 +39,32 @@ pub(crate) fn sendfile(
     let start = if own_offset { fetch(offset)? } else { here as i64 };
     let Ok(mut at) = u64::try_from(start) else { return Err(Errno::INVAL) };
     let mut done = 0;
-    let mut deadline = None;
-    let mut pin = None;
+    let mut waits = Waits::new(ctx, false);
     let failed = loop {
         if done == count {
             break None;
         }
-        match step(ctx, input, at, count - done) {
-            Step::Moved(n) => {
-                done += n;
-                at += n as u64;
-            }
-            Step::End => break None,
-            Step::Kernel if done == 0 => return Ok(ctx.sent_tcp_counted(real())),
-            Step::Kernel => break None,
-            Step::Failed(errno) => break Some(errno),
-            Step::Full => {
-                if ctx.block_tx() {
-                    continue;
-                }
-                if raw::is_nonblocking(ctx.fd()) {
-                    break Some(Errno::AGAIN);
-                }
-                if pin.is_none() {
-                    pin = Some(ctx.pin()?);
-                }
-                let deadline =
-                    *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO));
-                match ctx.sleep_for_room(deadline) {
-                    Ok(Woken::Restart) if done > 0 => break Some(Errno::INTR),
-                    Ok(Woken::Look | Woken::Restart) => {}
-                    Ok(Woken::Timeout) => break Some(Errno::AGAIN),
-                    Err(errno) => break Some(errno),
-                }
-            }
+        let (moved, fed) = step(ctx, input, at, count - done);
+        done += moved;
+        at += moved as u64;
+        match fed {
+            Fed::All if moved == 0 => break None,
+            Fed::All => {}
+            Fed::Kernel if done == 0 => return Ok(ctx.sent_tcp_counted(real())),
+            Fed::Kernel => break None,
+            Fed::Failed(errno) => break Some(errno),
+            Fed::Full(full) => match waits.wait(full) {
+                Ok(Woken::Restart) if done > 0 => break Some(Errno::INTR),
+                Ok(_) => {}
+                Err(errno) => break Some(errno),
+            },
         }
     };
     if let (0, Some(errno)) = (done, failed) {
         return Err(errno);
+    }
+    if done > 0 {
+        ctx.sent_ring(done);
     }
     if own_offset {
         store(offset, &(at as i64))?;
@@ -95,49 +74,28 @@ pub(crate) fn sendfile(
     Ok(done.cast_signed())
 }
 
-/// Reads as much of the file as fits into the ring.
-fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> Step {
-    let conn = ctx.conn;
-    if !ctx.see_leave() {
-        return Step::Full;
-    }
-    let mut tx = conn.lock_tx();
-    let link = match ctx.way(&tx) {
-        Way::Ring(link) => link,
-        Way::Owes(_) => return Step::Full,
-        Way::Kernel => return Step::Kernel,
-    };
-    let segment = ctx.process.config.autosplit_size as usize;
+/// Reads as much of the file as fits into the ring; how much. Nothing: the file has ended.
+fn step(ctx: &Ctx<'_>, input: c_int, at: u64, want: usize) -> (usize, Fed) {
+    let want = want.min(ctx.process.config.autosplit_size as usize);
     let read =
         |piece: Piece, skip: usize| raw::pread(input, piece.ptr, piece.len, at + skip as u64);
-    let loaded = load(&mut link.sender(&mut tx), want.min(segment), read);
-    drop(tx);
-    ctx.see_leave();
-    match loaded {
-        Ok(step) => {
-            if let Step::Moved(moved) = step {
-                conn.tx_ring_bytes.fetch_add(moved as u64, Ordering::Relaxed);
-                if let Some(page) = ctx.process.page() {
-                    page.smc_tx.add(moved as u64);
-                }
-            }
-            step
+    match ctx.feed() {
+        Ok(mut feeding) => {
+            let (moved, put) = load(&mut feeding.sender(), want, read);
+            (moved, feeding.end(moved, put))
         }
-        Err(_) => {
-            ctx.fault(Reason::PROTOCOL);
-            Step::Kernel
-        }
+        Err(fed) => (0, fed),
     }
 }
 
 /// Lets `read` fill memory of the peer's, and publishes what it read. It gets a piece and how many
-/// bytes it has read before.
-fn load<S: Sender>(
+/// bytes it has read before. Nothing of all: the source has ended.
+pub(super) fn load<S: Sender>(
     sender: &mut S,
     want: usize,
     mut read: impl FnMut(Piece, usize) -> Result<usize, Errno>,
-) -> Result<Step, Violation> {
-    let pieces = sender.reserve(want)?;
+) -> (usize, Put) {
+    let Ok(pieces) = sender.reserve(want) else { return (0, Put::Violation) };
     let mut moved = 0;
     let mut failed = None;
     for piece in pieces {
@@ -159,13 +117,13 @@ fn load<S: Sender>(
     }
     if moved > 0 {
         sender.filled(moved);
-        return Ok(Step::Moved(moved));
+        return (moved, Put::All);
     }
-    Ok(match failed {
-        Some(errno) => Step::Failed(errno),
-        None if pieces[0].len == 0 => Step::Full,
-        None => Step::End,
-    })
+    match failed {
+        Some(errno) => (0, Put::Failed(errno)),
+        None if pieces[0].len == 0 => (0, Put::Part),
+        None => (0, Put::All),
+    }
 }
 
 impl Ctx<'_> {
@@ -185,7 +143,6 @@ impl Ctx<'_> {
 
     /// Before the kernel moves a file over TCP: the handshake's part of a send.
     fn before_file(&self) {
-        use crate::arena::phase;
         if self.conn.phase() == phase::IDLE {
             self.offer(libc::MSG_MORE);
         } else {

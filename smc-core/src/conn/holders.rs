@@ -2,14 +2,23 @@
 //!
 //! A process that is killed counts itself out never; where that matters, the family is looked at.
 use super::Ctx;
-use crate::arena::{Conn, CONNS};
+use crate::arena::{phase, Conn, CONNS};
 use crate::fdtable;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use libc::c_int;
 
 /// Connections from which this process has counted itself out although it still has a descriptor:
 /// it exits, or is replaced. Private memory, so a fork's child goes on with a copy.
 static GIVEN_UP: [AtomicU64; CONNS / 64] = [const { AtomicU64::new(0) }; CONNS / 64];
+
+/// A connection of this process is, or was, held by another one as well. Private memory, like that.
+static EVER_SHARED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a connection of this process may be held by another one as well.
+pub(crate) fn any_shared() -> bool {
+    // Relaxed: whoever sleeps is woken after a fork.
+    EVER_SHARED.load(Ordering::Relaxed)
+}
 
 /// A descriptor of this process for a connection; `None`: it holds none.
 pub(crate) fn descriptor(index: u32, conn: &Conn) -> Option<c_int> {
@@ -30,6 +39,15 @@ impl Ctx<'_> {
     /// One process more will hold the connection: before a fork.
     pub(crate) fn one_more(&self) {
         self.conn.procs.fetch_add(1, Ordering::AcqRel);
+        self.note_shared();
+    }
+
+    /// Notes that another process holds it as well, where one does. A listener is never in a ring.
+    pub(crate) fn note_shared(&self) {
+        let several = self.conn.procs.load(Ordering::Acquire) > 1;
+        if several && self.conn.phase() != phase::LISTENER {
+            EVER_SHARED.store(true, Ordering::Relaxed);
+        }
     }
 
     /// A child that was counted before it was there will not hold it; true: nobody does.

@@ -8,6 +8,7 @@
 //! forecast    whether accepted connections live long enough for an ACCEPT in front
 //! switch      from TCP to the ring, each direction by itself
 //! tx, rx      sending and receiving, on TCP and through the ring
+//! feed        the ring's part of a send, and the waits for room
 //! file, pipe  sendfile and splice
 //! spin        looking again before a sleep, where it pays
 //! wait        sleeping, timeouts, EINTR
@@ -25,6 +26,7 @@ pub(crate) mod close;
 mod copies;
 pub(crate) mod demote;
 mod establish;
+mod feed;
 pub(crate) mod file;
 pub(crate) mod forecast;
 pub(crate) mod holders;
@@ -68,13 +70,13 @@ impl<'a> Ctx<'a> {
     /// The header of the connection's slot in its link group, once it has one.
     #[inline(always)]
     pub(crate) fn header(&self) -> Option<&'a ConnHeader> {
-        self.group()?.header(self.conn.slot.load(Ordering::Relaxed) as usize)
+        Some(self.group()?.header(self.conn.slot.load(Ordering::Relaxed) as usize))
     }
 
     /// What this side publishes, and what the peer does.
     #[inline(always)]
     pub(crate) fn lines(&self) -> Option<(&'a Line, &'a Line)> {
-        self.group()?.lines(self.conn)
+        Some(self.group()?.lines(self.conn))
     }
 
     /// The link group, once attached.

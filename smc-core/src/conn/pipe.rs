@@ -2,16 +2,15 @@
 //!
 //! Into a ring the pipe is read straight into the peer's memory; out of one the bytes are looked
 //! at, written to the pipe, and taken as far as the pipe took them.
-use super::tx::Way;
-use super::wait::{poll_fds, Deadline, Woken};
+use super::feed::{Fed, Waits};
+use super::file::load;
+use super::wait::poll_fds;
 use super::{rx, Ctx};
 use crate::arena::phase;
 use crate::errno::{Errno, Ret};
-use crate::reason::Reason;
-use crate::sync::Ordering;
+use crate::ring::Piece;
 use crate::sys::iov::Bufs;
 use crate::sys::{raw, tcp};
-use crate::transport::{Link, Sender};
 use libc::{c_int, pollfd};
 
 /// Bytes that leave a ring at a time.
@@ -74,6 +73,8 @@ pub(crate) fn to_conn(
     let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
     let mut moved = 0;
     let _pin = ctx.pin()?;
+    // SPLICE_F_NONBLOCK speaks of the pipe alone.
+    let mut waits = Waits::new(ctx, false);
     while moved < len {
         // Only the first bytes are waited for.
         match await_pipe(ctx, pipe, libc::POLLIN, nowait || moved > 0) {
@@ -81,73 +82,39 @@ pub(crate) fn to_conn(
             Err(_) if moved > 0 => break,
             Err(errno) => return Err(errno),
         }
-        match fill(ctx, pipe, len - moved) {
-            Fill::Moved(0) => break,
-            Fill::Moved(n) => moved += n,
-            Fill::Kernel if moved == 0 => return Ok(ctx.sent_tcp_counted(real())),
-            Fill::Failed(errno) if moved == 0 => return Err(errno),
-            Fill::Kernel | Fill::Failed(_) => break,
-            Fill::Full => {
-                if moved > 0 {
-                    break;
-                }
-                if ctx.block_tx() {
-                    continue;
-                }
-                // SPLICE_F_NONBLOCK speaks of the pipe alone.
-                if raw::is_nonblocking(ctx.fd()) {
-                    return Err(Errno::AGAIN);
-                }
-                let deadline = Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO);
-                if ctx.sleep_for_room(deadline)? == Woken::Timeout {
-                    return Err(Errno::AGAIN);
-                }
+        let (n, fed) = fill(ctx, pipe, len - moved);
+        moved += n;
+        match fed {
+            Fed::All if n == 0 => break,
+            Fed::All => {}
+            Fed::Kernel if moved == 0 => return Ok(ctx.sent_tcp_counted(real())),
+            Fed::Failed(errno) if moved == 0 => return Err(errno),
+            Fed::Full(full) if moved == 0 => {
+                waits.wait(full)?;
             }
+            Fed::Kernel | Fed::Failed(_) | Fed::Full(_) => break,
         }
+    }
+    if moved > 0 {
+        ctx.sent_ring(moved);
     }
     Ok(moved.cast_signed())
 }
 
-enum Fill {
-    Moved(usize),
-    Full,
-    Kernel,
-    Failed(Errno),
-}
-
-/// Reads what the pipe holds and the ring has room for.
-fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> Fill {
-    let conn = ctx.conn;
-    if !ctx.see_leave() {
-        return Fill::Full;
-    }
-    let mut tx = conn.lock_tx();
-    let link = match ctx.way(&tx) {
-        Way::Ring(link) => link,
-        Way::Owes(_) => return Fill::Full,
-        Way::Kernel => return Fill::Kernel,
+/// Reads what the pipe holds and the ring has room for; how much. Nothing: the pipe has ended.
+fn fill(ctx: &Ctx<'_>, pipe: c_int, want: usize) -> (usize, Fed) {
+    let want = want.min(ctx.process.config.autosplit_size as usize);
+    // A pipe may hold more than fits before the ring's end: one read at a time.
+    let read = |piece: Piece, skip: usize| match skip {
+        0 => raw::read_nowait(pipe, piece.ptr, piece.len),
+        _ => Ok(0),
     };
-    let segment = ctx.process.config.autosplit_size as usize;
-    let mut sender = link.sender(&mut tx);
-    let Ok(pieces) = sender.reserve(want.min(segment)) else {
-        drop(tx);
-        ctx.fault(Reason::PROTOCOL);
-        return Fill::Kernel;
-    };
-    let Some(first) = pieces.into_iter().find(|piece| piece.len > 0) else { return Fill::Full };
-    match raw::read_nowait(pipe, first.ptr, first.len) {
-        Ok(0) => Fill::Moved(0),
-        Ok(n) => {
-            sender.filled(n);
-            drop(tx);
-            ctx.see_leave();
-            conn.tx_ring_bytes.fetch_add(n as u64, Ordering::Relaxed);
-            if let Some(page) = ctx.process.page() {
-                page.smc_tx.add(n as u64);
-            }
-            Fill::Moved(n)
+    match ctx.feed() {
+        Ok(mut feeding) => {
+            let (moved, put) = load(&mut feeding.sender(), want, read);
+            (moved, feeding.end(moved, put))
         }
-        Err(errno) => Fill::Failed(errno),
+        Err(fed) => (0, fed),
     }
 }
 
@@ -202,7 +169,7 @@ pub(crate) fn from_conn(
 /// A receiving call of ours on the program's behalf.
 fn recv_self(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int) -> Result<usize, Errno> {
     let (base, len) = bufs.get(0)?;
-    let got = rx::recv(ctx, bufs, flags, || {
+    let got = rx::recv_vec(ctx, bufs, flags, || {
         // SAFETY: requires a valid buffer: the caller's own.
         unsafe { (ctx.process.real.recv)(ctx.fd(), base.cast(), len, flags) }
     })?;

@@ -4,20 +4,21 @@
 //! the ring, then what a peer wrote to TCP behind its own library's back, then the end.
 mod fill;
 
+use super::feed::LOOK_US;
 use super::switch::enter_rx;
-use super::tx::LOOK_US;
 use super::spin::Spin;
 use super::wait::{Deadline, Woken};
 use super::Ctx;
-use crate::arena::{bump, flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
+use crate::arena::{flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::errno::{Errno, Ret};
 use crate::proto::ReadFrom;
 use crate::reason::Reason;
 use crate::ring::RingError;
 use crate::sync::Ordering;
-use crate::sys::iov::Bufs;
+use crate::sys::iov::{output, Bufs};
 use crate::sys::thread::outside;
 use crate::sys::{clock, raw};
+use crate::transport::loopback::LoopbackRx;
 use crate::transport::{Link, Receiver};
 use core::ops::{Deref, DerefMut};
 use fill::Fill;
@@ -27,20 +28,90 @@ static SPIN: Spin = Spin::new();
 
 /// Flags of `recv` that only the kernel can answer.
 const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
+/// Flags of a call that may have to do more than take what is there.
+const SPECIAL: c_int = KERNEL_ONLY | libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_WAITALL;
 
-/// `read`, `recv` and their kin.
-#[inline]
-pub(crate) fn recv(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
-    if flags & KERNEL_ONLY != 0 {
-        return Ok(real());
+/// `read`, `recv` and their kin: one buffer.
+#[inline(always)]
+pub(crate) fn recv(
+    ctx: &Ctx<'_>,
+    (base, len): (*mut u8, usize),
+    flags: c_int,
+    real: impl FnOnce() -> isize,
+) -> Ret {
+    let bufs = || Bufs::One(base, len);
+    if flags & SPECIAL == 0 && ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING {
+        let total = bufs().total()?;
+        if let Some(got) = at_once(ctx, total, |receiver| receiver.take(output(base, total)).ok()) {
+            return Ok(got);
+        }
     }
-    if ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_TCP {
+    in_any_case(ctx, &bufs(), flags, real)
+}
+
+/// `readv`, `recvmsg` and their kin: several.
+#[inline(always)]
+pub(crate) fn recv_vec(
+    ctx: &Ctx<'_>,
+    bufs: &Bufs,
+    flags: c_int,
+    real: impl FnOnce() -> isize,
+) -> Ret {
+    if flags & SPECIAL == 0 && ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING {
+        let total = bufs.total()?;
+        let mut fill = Fill::new(bufs, flags, total);
+        if let Some(got) = at_once(ctx, total, |receiver| {
+            fill.take(receiver).ok()?;
+            Some(fill.done)
+        }) {
+            return Ok(got);
+        }
+    }
+    in_any_case(ctx, bufs, flags, real)
+}
+
+#[inline(never)]
+fn in_any_case(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
+    if flags & KERNEL_ONLY != 0 {
+        Ok(real())
+    } else if ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_TCP {
         over_tcp(ctx, bufs, flags, real)
     } else {
         past_consent(ctx, bufs, flags, real)
     }
 }
 
+/// Takes what the ring holds, if that is all that there is to do. `None`: nothing was done.
+#[inline(always)]
+fn at_once(
+    ctx: &Ctx<'_>,
+    total: usize,
+    take: impl FnOnce(&mut LoopbackRx<'_>) -> Option<usize>,
+) -> Option<isize> {
+    let conn = ctx.conn;
+    let link = ctx.link()?;
+    let peer = link.peer();
+    if peer.wants_tcp() | peer.copying | conn.has(flag::RX_TCP) | (total == 0) {
+        return None;
+    }
+    let mut rx = conn.lock_rx();
+    if conn.rx_mode.load(Ordering::Acquire) != MODE_RING || rx.error != 0 {
+        return None;
+    }
+    let low = conn.low_water.load(Ordering::Relaxed) as usize;
+    let mut receiver = link.receiver(&mut rx);
+    if receiver.ready().ok()? < low.min(total) {
+        return None;
+    }
+    let got = take(&mut receiver)?;
+    receiver.done();
+    conn.count_rx(&rx, got);
+    drop(rx);
+    ctx.process.page().smc_rx.add(got as u64);
+    Some(got.cast_signed())
+}
+
+#[inline(never)]
 fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
     let conn = ctx.conn;
     if matches!(conn.phase(), phase::PLAIN | phase::FRESH | phase::LISTENER) {
@@ -87,9 +158,7 @@ impl<'a> Ctx<'a> {
     pub(crate) fn received_tcp(&self, got: isize) -> isize {
         if let Ok(bytes) = u64::try_from(got) {
             self.conn.rx_tcp_bytes.fetch_add(bytes, Ordering::Relaxed);
-            if let Some(page) = self.process.page() {
-                page.tcp_rx.add(bytes);
-            }
+            self.process.page().tcp_rx.add(bytes);
         }
         got
     }
@@ -100,13 +169,6 @@ impl<'a> Ctx<'a> {
             self.received_tcp(got)
         } else {
             got
-        }
-    }
-
-    fn received_ring(&self, bytes: usize) {
-        bump(&self.conn.rx_ring_bytes, bytes as u64);
-        if let Some(page) = self.process.page() {
-            page.smc_rx.add(bytes as u64);
         }
     }
 
@@ -156,6 +218,7 @@ enum Step {
     Empty,
 }
 
+#[inline(never)]
 fn past_consent(
     ctx: &Ctx<'_>,
     bufs: &Bufs,
@@ -255,7 +318,8 @@ impl Call<'_> {
         let taken = self.fill.take(&mut receiver);
         receiver.done();
         if self.done > before && !self.peeks() {
-            ctx.received_ring(self.done - before);
+            ctx.conn.count_rx(&rx, self.done - before);
+            ctx.process.page().smc_rx.add((self.done - before) as u64);
             let copied = link.peer().copying && !ctx.conn.has(flag::COPIES_PASSED);
             if copied && link.receiver(&mut rx).queued() == Ok(0) {
                 // At once: with them unread the end of this process would be a reset.

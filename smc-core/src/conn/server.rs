@@ -192,8 +192,7 @@ fn look(process: &Process) {
         by_token(process, token)?.1.lock_setup().server.awaits(token)
     });
     for group in process.device.groups.iter().filter(|group| !group.is_client() && !group.guest) {
-        let Some(head) = group.head() else { continue };
-        for (word, requests) in head.requests.iter().enumerate() {
+        for (word, requests) in group.head().requests.iter().enumerate() {
             if requests.load(Ordering::Relaxed) == 0 {
                 continue;
             }
@@ -213,7 +212,7 @@ fn look(process: &Process) {
 /// Answers one request; false: not yet.
 fn answer(process: &Process, group_index: usize, slot: usize) -> bool {
     let Some(group) = process.device.groups.get(group_index) else { return true };
-    let Some(header) = group.header(slot) else { return true };
+    let header = group.header(slot);
     if header.state.load(Ordering::Acquire) != state::REQUESTED {
         return true;
     }

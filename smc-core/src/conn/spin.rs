@@ -117,9 +117,7 @@ impl Spin {
         let next = if spun.won { (score + 2).min(SCORE_MAX) } else { score.saturating_sub(1) };
         self.0.store(next, Ordering::Relaxed);
         if spun.won {
-            if let Some(page) = process.page() {
-                page.spins.fetch_add(1, Ordering::Relaxed);
-            }
+            process.page().spins.fetch_add(1, Ordering::Relaxed);
         }
         spun.won
     }

@@ -138,12 +138,17 @@ impl Ctx<'_> {
     }
 
     /// Reader: goes on to the ring if the peer has switched. The mode now.
+    #[inline(always)]
     pub(crate) fn see_switch(&self) -> Result<u32, Errno> {
-        let conn = self.conn;
-        let mode = conn.rx_mode.load(Ordering::Acquire);
-        if mode != MODE_HYBRID {
-            return Ok(mode);
+        match self.conn.rx_mode.load(Ordering::Acquire) {
+            MODE_HYBRID => self.look_for_switch(),
+            mode => Ok(mode),
         }
+    }
+
+    fn look_for_switch(&self) -> Result<u32, Errno> {
+        let conn = self.conn;
+        let mode = MODE_HYBRID;
         let Some((_, peer)) = self.lines() else { return Ok(mode) };
         // Acquire: pairs with the Release in `switch_tx`.
         if peer.flags.load(Ordering::Acquire) & flags::SWITCHED == 0 {

@@ -66,8 +66,7 @@ impl Ctx<'_> {
         let slot = queue.as_ref().and_then(|queue| queue.slot_in(group));
         let own: Option<&Line> = self.lines().map(|(own, _)| own);
         let _wish = Wish::new(own, slot);
-        let slots = group.own_slots();
-        let armed = slot.and_then(|slot| slots.and_then(|slots| slots.get(slot)));
+        let armed = slot.and_then(|slot| group.own_slots().get(slot));
         if let Some(armed) = armed {
             doorbell::arm(armed);
         }
@@ -145,9 +144,7 @@ pub(crate) fn poll_fds(
 ) -> Result<usize, Errno> {
     let span = ns.map(to_timespec);
     let timeout = span.as_ref().map_or(core::ptr::null(), |span| span as *const timespec);
-    if let Some(page) = process.page() {
-        page.sleeps.fetch_add(1, Ordering::Relaxed);
-    }
+    process.page().sleeps.fetch_add(1, Ordering::Relaxed);
     keep_errno(|| {
         // SAFETY: requires valid arrays and a timeout or null: all are locals of the callers.
         let got = outside_unless_interrupted(|| unsafe {

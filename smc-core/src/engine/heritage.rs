@@ -126,12 +126,11 @@ fn take_conn(ctx: &Ctx<'_>, first: bool, same: bool, taken: &mut ConnSet) {
     if !first {
         ctx.one_more();
     }
+    ctx.note_shared();
     enter_slot(ctx);
     count_connection(process);
     if conn.phase() == phase::ATTACHED {
-        if let Some(page) = process.page() {
-            page.smcd.fetch_add(1, Ordering::Relaxed);
-        }
+        process.page().smcd.fetch_add(1, Ordering::Relaxed);
     }
     if same && !ctx.is_shared() {
         conn.fd.store(fd.cast_unsigned(), Ordering::Relaxed);

@@ -90,7 +90,7 @@ pub fn recv(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     match enter(fd) {
-        Some((ctx, _critical)) => rx::recv(&ctx, &Bufs::One(buf.cast(), len), flags, || outside(real)),
+        Some((ctx, _critical)) => rx::recv(&ctx, (buf.cast(), len), flags, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -108,7 +108,7 @@ pub fn recv_vec(
     if bufs.total()? == 0 {
         return Ok(0);
     }
-    rx::recv(&ctx, &bufs, flags, || outside(real))
+    rx::recv_vec(&ctx, &bufs, flags, || outside(real))
 }
 /// `recvmsg`, and each message of `recvmmsg`.
 pub fn recv_msg(
@@ -120,7 +120,7 @@ pub fn recv_msg(
     let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
     let (bufs, mut header) = Bufs::message(msg)?;
     let mut kernel = false;
-    let got = rx::recv(&ctx, &bufs, flags, || {
+    let got = rx::recv_vec(&ctx, &bufs, flags, || {
         kernel = true;
         outside(real)
     })?;
@@ -144,7 +144,7 @@ pub fn send(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     match enter(fd) {
-        Some((ctx, _critical)) => tx::send(&ctx, &Bufs::One(buf.cast_mut().cast(), len), flags, || outside(real)),
+        Some((ctx, _critical)) => tx::send(&ctx, (buf.cast_mut().cast(), len), flags, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -157,7 +157,7 @@ pub fn send_vec(
     real: impl FnOnce() -> isize,
 ) -> Ret {
     match enter(fd) {
-        Some((ctx, _critical)) => tx::send(&ctx, &Bufs::vector(iov, count)?, flags, || outside(real)),
+        Some((ctx, _critical)) => tx::send_vec(&ctx, &Bufs::vector(iov, count)?, flags, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -175,7 +175,7 @@ pub fn send_msg(
         probe(header.msg_name.cast(), (header.msg_namelen as usize).min(ADDRESS_MAX))?;
     }
     probe(header.msg_control.cast(), header.msg_controllen)?;
-    tx::send(&ctx, &bufs, flags, || outside(real))
+    tx::send_vec(&ctx, &bufs, flags, || outside(real))
 }
 /// `sendfile` to a socket of ours.
 pub fn sendfile(

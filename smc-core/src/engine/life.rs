@@ -98,9 +98,7 @@ fn forget(process: &Process, fd: c_int) {
 }
 
 pub(super) fn count_connection(process: &Process) {
-    if let Some(page) = process.page() {
-        page.connections.fetch_add(1, Ordering::Relaxed);
-    }
+    process.page().connections.fetch_add(1, Ordering::Relaxed);
 }
 
 /// `socket` returned `fd`.

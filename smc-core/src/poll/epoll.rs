@@ -225,9 +225,9 @@ impl Epolls {
         let mut all = true;
         for instance in self.live() {
             let mut state = instance.state.lock();
-            for index in state.of_conn(ctx.index) {
+            state.for_each_of_conn(ctx.index, |state, index| {
                 all &= state.share(instance, ctx, index);
-            }
+            });
             drop(state);
             instance.nudge(ctx.process);
         }
@@ -239,9 +239,7 @@ impl Epolls {
         for instance in self.live() {
             // Only an optimisation: who holds the lock does it after the next event.
             let Some(mut state) = instance.state.try_lock() else { continue };
-            for index in state.of_conn(ctx.index) {
-                state.expel(instance, index);
-            }
+            state.for_each_of_conn(ctx.index, |state, index| state.expel(instance, index));
         }
     }
 
@@ -249,13 +247,10 @@ impl Epolls {
     pub(crate) fn look_again(&self, ctx: &Ctx<'_>) {
         for instance in self.live() {
             let mut state = instance.state.lock();
-            let all = state.of_conn(ctx.index);
-            if all.is_empty() {
+            if state.of_conn(ctx.index).is_none() {
                 continue;
             }
-            for index in all {
-                state.look_at(ctx.conn, index);
-            }
+            state.for_each_of_conn(ctx.index, |state, index| state.look_at(ctx.conn, index));
             drop(state);
             instance.nudge(ctx.process);
         }
@@ -267,9 +262,7 @@ impl Epolls {
         for instance in self.live() {
             let mut state = instance.state.lock();
             if last {
-                for index in state.of_conn(ctx.index) {
-                    state.remove(index, Some(slot));
-                }
+                state.for_each_of_conn(ctx.index, |state, index| state.remove(index, Some(slot)));
             } else {
                 state.unname(ctx.fd);
             }

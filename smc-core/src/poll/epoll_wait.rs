@@ -1,6 +1,6 @@
 //! `epoll_wait` and its kin.
 use super::instance::{Instance, TAG_BELL, TAG_INNER};
-use super::registry::State;
+use super::registry::{Sink, State};
 use crate::conn::wait::{Deadline, SHORT_MS};
 use crate::sys::thread::{last_errno, outside_unless_interrupted};
 use crate::errno::{Errno, Ret};
@@ -34,6 +34,10 @@ impl Out {
     fn room(&self) -> usize {
         self.max - self.count
     }
+}
+
+impl Sink for Out {
+    #[inline(always)]
     fn emit(&mut self, events: u32, data: u64) -> bool {
         if self.room() == 0 {
             return false;
@@ -67,7 +71,7 @@ pub(crate) fn wait(
         settle_nested(process, instance);
         let mut state = instance.state.lock();
         kernel_now(process, instance, &mut state, &mut out);
-        state.collect(instance, process, &mut |events, data| out.emit(events, data));
+        state.collect(instance, process, &mut out);
         instance.settle(process, &mut state);
         return finish(&out);
     };
@@ -109,7 +113,7 @@ fn gather(process: &Process, instance: &Instance, out: &mut Out) -> bool {
     }
     let first = out.count == 0;
     let more = out.room() > 0
-        && state.collect(instance, process, &mut |events, data| out.emit(events, data));
+        && state.collect(instance, process, out);
     if first && out.count > 0 {
         if out.room() == 0 {
             instance.crowded.store(true, Ordering::Relaxed);
@@ -140,7 +144,7 @@ fn arm_and_gather(
     if state.inner > 0 && state.has_news(process) {
         kernel_now(process, instance, &mut state, out);
     }
-    state.collect(instance, process, &mut |events, data| out.emit(events, data));
+    state.collect(instance, process, out);
     *short = state.may_miss_bells(process);
     out.count > 0
 }
@@ -164,9 +168,7 @@ fn sleep(
     clock::calibrate();
     let millis =
         left.map_or(-1, |ns| c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX));
-    if let Some(page) = process.page() {
-        page.sleeps.fetch_add(1, Ordering::Relaxed);
-    }
+    process.page().sleeps.fetch_add(1, Ordering::Relaxed);
     let max = c_int::try_from(out.max).unwrap_or(c_int::MAX);
     instance.waiters.fetch_add(1, Ordering::AcqRel);
     let outer = instance.outer.load(Ordering::Acquire);
@@ -180,7 +182,7 @@ fn sleep(
     let Ok(got) = usize::try_from(got) else { return Err(errno) };
     let mut state = instance.state.lock();
     translate(process, instance, &mut state, out, got);
-    state.collect(instance, process, &mut |events, data| out.emit(events, data));
+    state.collect(instance, process, out);
     instance.settle(process, &mut state);
     Ok(got)
 }
@@ -214,7 +216,7 @@ impl Instance {
     /// Asks all peers to ring.
     pub(super) fn arm(&self, process: &Process, state: &State) {
         for member in &state.members {
-            let slots = process.device.groups.get(member.group).and_then(Group::own_slots);
+            let slots = process.device.groups.get(member.group).map(Group::own_slots);
             let Some(slot) = slots.and_then(|slots| slots.get(member.slot)) else { continue };
             if slot.armed.load(Ordering::Relaxed) == 0 {
                 doorbell::arm(slot);
@@ -246,9 +248,7 @@ fn look_at_kernel(process: &Process, instance: &Instance, state: &mut State, out
         (interval * 2).clamp(clock::us_to_ticks(LOOK_MIN_US), clock::us_to_ticks(LOOK_MAX_US))
     };
     instance.interval.store(next, Ordering::Relaxed);
-    if let Some(page) = process.page() {
-        page.kernel_checks.fetch_add(1, Ordering::Relaxed);
-    }
+    process.page().kernel_checks.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Appends the kernel's events, without waiting; what it tells of shared connections is left to
@@ -324,9 +324,7 @@ fn drain_inner(process: &Process, instance: &Instance, state: &mut State, out: &
         }
         let Ok(got) = raw::epoll_now(instance.inner(), &mut batch[..room]) else { return };
         for event in batch.iter().take(got) {
-            state.inner_event(instance, process, *event, &mut |events, data| {
-                out.emit(events, data)
-            });
+            state.inner_event(instance, process, *event, out);
         }
         // Level-triggered ones would come again and again: one pass is all there is to tell.
         if got < room || out.count > 0 {

@@ -155,7 +155,7 @@ impl Instance {
     /// Whether any ring has news, without the lock.
     pub(super) fn any_news(&self, process: &Process, slots: &[(usize, usize)]) -> bool {
         slots.iter().any(|(group, slot)| {
-            let slots = process.device.groups.get(*group).and_then(Group::own_slots);
+            let slots = process.device.groups.get(*group).map(Group::own_slots);
             slots.and_then(|slots| slots.get(*slot)).is_some_and(doorbell::any_ready)
         })
     }

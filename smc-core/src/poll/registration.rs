@@ -2,6 +2,7 @@
 use crate::arena::flag;
 use crate::conn::Ctx;
 use crate::sync::Ordering;
+use crate::transport::loopback::Loopback;
 use libc::{c_int, epoll_event};
 
 pub(super) const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND) as u32;
@@ -46,8 +47,10 @@ pub(super) struct Reg {
     seen: u64,
     /// Edge-triggered: how often this side had found the ring full at the last event with room.
     full: u32,
-    /// Next registration of the same connection.
+    /// Next shared registration of the same connection.
     pub(super) next: Option<u32>,
+    /// Next registration of the same connection, wherever it is.
+    pub(super) sibling: Option<u32>,
 }
 
 impl Reg {
@@ -67,6 +70,7 @@ impl Reg {
             seen: 0,
             full: 0,
             next: None,
+            sibling: None,
         }
     }
 
@@ -77,11 +81,12 @@ impl Reg {
     }
 
     /// The events to tell of now, if any.
-    pub(super) fn news(&mut self, ctx: &Ctx<'_>) -> Option<u32> {
+    #[inline(always)]
+    pub(super) fn news(&mut self, ctx: &Ctx<'_>, link: Loopback<'_>) -> Option<u32> {
         if self.events & ET != 0 && !self.whole && !self.edge(ctx) {
             return None;
         }
-        let events = ctx.ready(self.events);
+        let events = ctx.ready_by(Some(link), self.events);
         if events == 0 {
             self.whole = false;
             return None;
@@ -101,9 +106,13 @@ impl Reg {
     }
 
     /// Notes what was told.
+    #[inline(always)]
     pub(super) fn told(&mut self, ctx: &Ctx<'_>, events: u32) {
         self.whole = false;
         self.fired = self.events & ONESHOT != 0;
+        if self.events & ET == 0 {
+            return;
+        }
         if let Some((_, peer)) = ctx.lines() {
             self.seen = peer.prod.load(Ordering::Relaxed);
         }

@@ -3,7 +3,7 @@ use super::collect::Pending;
 use super::instance::{Instance, TAG_CONTROL};
 use super::registration::{Place, Reg, ET, ONESHOT, OUT, POLLED};
 use crate::arena::{flag, phase, Conn, MODE_RING};
-use crate::conn::Ctx;
+use crate::conn::{holders, Ctx};
 use crate::process::Process;
 use crate::ring::doorbell;
 use crate::shm::layout::{CONNS, CONN_WORDS};
@@ -11,6 +11,22 @@ use crate::sync::Ordering;
 use crate::sys::{clock, raw};
 use crate::transport::loopback::Group;
 use libc::{c_int, epoll_event};
+
+/// Where events go.
+pub(super) trait Sink {
+    /// Takes an event; false: there is no room for it.
+    fn emit(&mut self, events: u32, data: u64) -> bool;
+}
+
+/// Whether there was an event.
+struct Seen(bool);
+
+impl Sink for Seen {
+    fn emit(&mut self, _events: u32, _data: u64) -> bool {
+        self.0 = true;
+        true
+    }
+}
 
 /// How a shared connection's TCP socket is watched: for the peer's end and stray bytes.
 const SHARED_EVENTS: u32 =
@@ -45,6 +61,8 @@ pub(super) struct State {
     /// How many stand in the inner epoll with the program's events.
     pub(super) inner: usize,
     by_fd: Vec<Option<u32>>,
+    /// First registration of each record.
+    by_conn: Vec<Option<u32>>,
     pub(super) members: Vec<Member>,
     /// When the ready bitmaps were last taken, in ticks.
     pub(super) taken: u64,
@@ -58,12 +76,24 @@ pub(super) struct State {
 
 impl Member {
     /// The link group, unless it has ended and another has taken its place.
+    #[inline(always)]
     pub(super) fn living<'p>(&self, process: &'p Process) -> Option<&'p Group> {
         let group = process.device.groups.get(self.group)?;
         core::ptr::eq(group, self.maker).then_some(group)
     }
 
+    /// The same for all that are registered.
+    #[cold]
+    pub(super) fn note_all(&mut self, at: u64) {
+        for slot in 0..CONNS {
+            if self.regs[slot].is_some() {
+                self.note(slot, at);
+            }
+        }
+    }
+
     /// Asks for a look at a connection slot, which is ready since `at` unless it was before.
+    #[inline(always)]
     pub(super) fn note(&mut self, slot: usize, at: u64) {
         let (word, bit) = (slot % CONNS / 64, 1 << (slot % 64));
         if self.pending[word] & bit == 0 {
@@ -73,11 +103,21 @@ impl Member {
     }
 }
 
+/// A place in a table that grows as far as is needed.
+fn place_in(table: &mut Vec<Option<u32>>, at: u32) -> &mut Option<u32> {
+    let at = at as usize;
+    if table.len() <= at {
+        table.resize(at + 1, None);
+    }
+    &mut table[at]
+}
+
 impl State {
     pub(super) fn reg_of(&self, fd: c_int) -> Option<u32> {
         *self.by_fd.get(usize::try_from(fd).ok()?)?
     }
 
+    #[inline(always)]
     pub(super) fn reg(&mut self, index: u32) -> Option<&mut Reg> {
         self.regs.get_mut(index as usize).filter(|reg| reg.used)
     }
@@ -96,11 +136,9 @@ impl State {
             }
         };
         self.inner += 1;
-        let at = fd.unsigned_abs() as usize;
-        if self.by_fd.len() <= at {
-            self.by_fd.resize(at + 1, None);
-        }
-        self.by_fd[at] = Some(index);
+        *place_in(&mut self.by_fd, fd.unsigned_abs()) = Some(index);
+        let first = place_in(&mut self.by_conn, conn).replace(index);
+        self.regs[index as usize].sibling = first;
         index
     }
 
@@ -116,10 +154,18 @@ impl State {
                     member.regs[slot % CONNS] = reg.next;
                 }
             }
-            for other in &mut self.regs {
-                if other.used && other.next == Some(index) {
-                    other.next = reg.next;
-                }
+        }
+        let mut of_conn = self.of_conn(reg.conn);
+        if of_conn == Some(index) {
+            self.by_conn[reg.conn as usize] = reg.sibling;
+        }
+        while let Some(other) = of_conn.and_then(|at| self.regs.get_mut(at as usize)) {
+            of_conn = other.sibling;
+            if other.sibling == Some(index) {
+                other.sibling = reg.sibling;
+            }
+            if other.next == Some(index) {
+                other.next = reg.next;
             }
         }
         self.inner -= usize::from(reg.place == Place::Inner);
@@ -134,10 +180,18 @@ impl State {
         }
     }
 
-    /// Registrations of a connection.
-    pub(super) fn of_conn(&self, conn: u32) -> Vec<u32> {
-        let all = self.regs.iter().zip(0..);
-        all.filter(|(reg, _)| reg.used && reg.conn == conn).map(|(_, index)| index).collect()
+    /// The first registration of a connection; the others are its siblings.
+    pub(super) fn of_conn(&self, conn: u32) -> Option<u32> {
+        *self.by_conn.get(conn as usize)?
+    }
+
+    /// Does something with each registration of a connection, and may remove it.
+    pub(super) fn for_each_of_conn(&mut self, conn: u32, mut with: impl FnMut(&mut Self, u32)) {
+        let mut next = self.of_conn(conn);
+        while let Some(index) = next {
+            next = self.regs.get(index as usize).and_then(|reg| reg.sibling);
+            with(self, index);
+        }
     }
 
     /// The link group as a member; joins it where it is not.
@@ -266,17 +320,14 @@ impl State {
         let mut batch = [epoll_event { events: 0, u64: 0 }; 32];
         let Ok(got) = raw::epoll_now(instance.inner(), &mut batch) else { return };
         for event in batch.iter().take(got) {
-            let mut told = false;
-            self.inner_event(instance, process, *event, &mut |_, _| {
-                told = true;
-                true
-            });
+            let mut told = Seen(false);
+            self.inner_event(instance, process, *event, &mut told);
             // A level is told again.
             let index = u32::try_from(event.u64).ok();
             let once = index.and_then(|index| self.reg(index)).is_some_and(|reg| {
                 reg.place == Place::Inner && reg.events & (ET | ONESHOT) != 0
             });
-            if let (Some(index), true) = (index, once && told) {
+            if let (Some(index), true) = (index, once && told.0) {
                 self.stash.push(index);
             }
         }
@@ -288,7 +339,7 @@ impl State {
         &mut self,
         process: &Process,
         index: u32,
-        emit: &mut dyn FnMut(u32, u64) -> bool,
+        sink: &mut impl Sink,
     ) -> bool {
         let Some(reg) = self.reg(index).filter(|reg| !reg.parked) else { return true };
         let Some(conn) = process.device.arena.conn(reg.conn) else { return true };
@@ -304,7 +355,7 @@ impl State {
         if events == 0 {
             return true;
         }
-        let told = emit(events, reg.data);
+        let told = sink.emit(events, reg.data);
         if told && reg.place == Place::Shared {
             reg.told(&ctx, events);
         }
@@ -313,18 +364,24 @@ impl State {
 
     /// The registration of a connection under a number that was closed meanwhile.
     pub(super) fn find(&self, fd: c_int, conn: u32) -> Option<u32> {
-        let same = |reg: &Reg| reg.used && reg.fd == fd && reg.conn == conn;
-        let found = self.regs.iter().position(same)?;
-        u32::try_from(found).ok()
+        let mut next = self.of_conn(conn);
+        while let Some(index) = next {
+            let reg = self.regs.get(index as usize)?;
+            if reg.fd == fd {
+                break;
+            }
+            next = reg.sibling;
+        }
+        next
     }
 
-    /// Passes one event of the inner epoll on. `emit` has room.
+    /// Passes one event of the inner epoll on. The sink has room.
     pub(super) fn inner_event(
         &mut self,
         instance: &Instance,
         process: &Process,
         event: epoll_event,
-        emit: &mut dyn FnMut(u32, u64) -> bool,
+        sink: &mut impl Sink,
     ) {
         let data = event.u64;
         if data >= TAG_CONTROL {
@@ -367,7 +424,7 @@ impl State {
         if events == 0 {
             return;
         }
-        emit(events, reg.data);
+        sink.emit(events, reg.data);
         let index = data as u32;
         if let Some(reg) = self.reg(index) {
             reg.fired = reg.events & ONESHOT != 0;
@@ -385,6 +442,9 @@ impl State {
             if member.slot == NO_SLOT || forked {
                 return true;
             }
+        }
+        if !holders::any_shared() {
+            return false;
         }
         for reg in self.regs.iter().filter(|reg| reg.used && reg.place == Place::Shared) {
             let conn = process.device.arena.conn(reg.conn);

@@ -202,14 +202,14 @@ impl<'a> Wishes<'a> {
             let Some(group) = ctx.group() else { continue };
             let known = queue.known_slot(group.index()).is_some();
             all &= !ctx.may_miss_bells();
-            match (queue.slot_in(group), ctx.lines(), group.own_slots()) {
-                (Some(slot), Some((own, _)), Some(slots)) => {
-                    doorbell::want(&own.want_bell, slot);
-                    if let Some(slot) = slots.get(slot) {
+            match queue.slot_in(group) {
+                Some(slot) => {
+                    doorbell::want(&group.lines(ctx.conn).0.want_bell, slot);
+                    if let Some(slot) = group.own_slots().get(slot) {
                         doorbell::arm(slot);
                     }
                 }
-                _ => all = false,
+                None => all = false,
             }
             let control = group.control();
             if !known || !controls.get().iter().any(|entry| entry.fd == control) {
@@ -264,9 +264,7 @@ fn sleep(
         set.push(entry.fd, entry.events);
     }
     clock::calibrate();
-    if let Some(page) = process.page() {
-        page.sleeps.fetch_add(1, Ordering::Relaxed);
-    }
+    process.page().sleeps.fetch_add(1, Ordering::Relaxed);
     let left = end.left();
     let ns = if all { left } else { Some(left.unwrap_or(u64::MAX).min(SHORT_NS)) };
     let span = ns.map(to_timespec);

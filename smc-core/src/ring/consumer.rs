@@ -31,6 +31,32 @@ impl RxHalf {
     pub fn pos(&self) -> u64 {
         self.pos
     }
+
+    #[inline(always)]
+    fn known(&self) -> usize {
+        cursor::distance(self.pos, self.prod) as usize
+    }
+
+    /// Learns how far the ring is filled.
+    #[inline(always)]
+    fn refresh(&mut self, peer: &Line, size: usize) -> Result<usize, Violation> {
+        // Acquire: pairs with the Release in Producer::commit; payload and base are there.
+        let prod = peer.prod.load(Ordering::Acquire);
+        if prod == self.prod {
+            return Ok(self.known());
+        }
+        if self.prod == self.pos {
+            // Relaxed: ordered by the Acquire above. Only from an empty ring does the producer
+            // skip, and with news in it there was no later skip.
+            let base = peer.base.load(Ordering::Relaxed);
+            if cursor::skips(self.pos, base, prod, size) {
+                // The producer counts all before the base as taken: so do we.
+                *self = Self::at(base);
+            }
+        }
+        self.prod = cursor::validate_peer_prod(self.pos, self.prod, prod, size)?;
+        Ok(self.known())
+    }
 }
 
 /// The receiving half at work, under its lock.
@@ -67,7 +93,7 @@ impl<'a> Consumer<'a> {
 
     /// Takes up to `dst.len()` bytes. The caller then calls [`Self::publish_cons`], once for
     /// several reads. An error that comes after the first bytes shows as a short count.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, mut dst: OutBuf<'_>) -> Result<usize, RingError> {
         let n = self.peek(dst.reborrow(), 0)?;
         self.half.pos = self.half.pos.wrapping_add(n as u64);
@@ -75,7 +101,7 @@ impl<'a> Consumer<'a> {
     }
 
     /// Copies up to `dst.len()` bytes that follow the first `skip`, and leaves them.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&mut self, mut dst: OutBuf<'_>, skip: usize) -> Result<usize, RingError> {
         let n = self.at_hand(dst.len(), skip)?;
         let [(offset, first), (_, second)] =
@@ -104,7 +130,7 @@ impl<'a> Consumer<'a> {
     }
 
     /// Bytes to take: what is known, or, if that is nothing, what the producer says now.
-    #[inline]
+    #[inline(always)]
     pub fn available(&mut self) -> Result<usize, Violation> {
         match self.known() {
             0 => self.refresh(),
@@ -122,10 +148,10 @@ impl<'a> Consumer<'a> {
     ///
     /// To be called after every read. Why a blocked producer is never forgotten: see
     /// [the module](super).
-    #[inline]
+    #[inline(always)]
     pub fn publish_cons(&mut self) -> bool {
         if cursor::distance(self.half.checked, self.half.pos) >= cursor::quarter(self.ring.size()) {
-            return self.publish_fenced();
+            return publish_fenced(self.half, self.line, self.peer, self.ring.size());
         }
         if self.half.pos == self.half.prod && self.half.pos != self.half.published {
             self.half.published = self.half.pos;
@@ -142,36 +168,6 @@ impl<'a> Consumer<'a> {
         self.line.cons.store(self.half.pos, Ordering::Release);
     }
 
-    /// Publishes our position and looks whether the producer is blocked.
-    #[inline(never)]
-    fn publish_fenced(&mut self) -> bool {
-        let pos = self.half.pos;
-        self.half.published = pos;
-        self.half.checked = pos;
-        // Release: pairs with the Acquire in Producer::refresh; our reads are done.
-        self.line.cons.store(pos, Ordering::Release);
-        // Pairs with the fence in Producer::mark_blocked: either we see the flag, or the
-        // producer's second look sees our position.
-        full_fence();
-        // Acquire: pairs with the Release in Producer::mark_blocked.
-        if self.peer.flags.load(Ordering::Acquire) & flags::WRITE_BLOCKED == 0 {
-            return false;
-        }
-        // Relaxed: a number for the decision below and no more; it is at least what the producer
-        // had published when it blocked, by the Acquire above.
-        let used = cursor::distance(pos, self.peer.prod.load(Ordering::Relaxed));
-        let size = self.ring.size() as u64;
-        let quarter = cursor::quarter(self.ring.size());
-        // A distance beyond the ring is a new lap, or a lie that the next refresh finds.
-        let free = size.saturating_sub(used);
-        if free >= quarter || used > size {
-            return true;
-        }
-        // Too little to be worth a wake-up: look again when a quarter is free.
-        self.half.checked = pos.wrapping_sub(free);
-        false
-    }
-
     /// How many of the `n` bytes behind the first `skip` are there.
     #[inline(always)]
     fn at_hand(&mut self, n: usize, skip: usize) -> Result<usize, Violation> {
@@ -184,28 +180,42 @@ impl<'a> Consumer<'a> {
 
     #[inline(always)]
     fn known(&self) -> usize {
-        cursor::distance(self.half.pos, self.half.prod) as usize
+        self.half.known()
     }
 
     /// Learns how far the ring is filled.
-    #[inline]
+    #[inline(always)]
     fn refresh(&mut self) -> Result<usize, Violation> {
-        let half = &mut *self.half;
-        // Acquire: pairs with the Release in Producer::commit; payload and base are there.
-        let prod = self.peer.prod.load(Ordering::Acquire);
-        if prod == half.prod {
-            return Ok(self.known());
-        }
-        if half.prod == half.pos {
-            // Relaxed: ordered by the Acquire above. Only from an empty ring does the producer
-            // skip, and with news in it there was no later skip.
-            let base = self.peer.base.load(Ordering::Relaxed);
-            if cursor::skips(half.pos, base, prod, self.ring.size()) {
-                // The producer counts all before the base as taken: so do we.
-                *half = RxHalf::at(base);
-            }
-        }
-        half.prod = cursor::validate_peer_prod(half.pos, half.prod, prod, self.ring.size())?;
-        Ok(self.known())
+        self.half.refresh(self.peer, self.ring.size())
     }
+}
+
+/// Publishes the position of the half and looks whether the producer is blocked.
+#[inline(never)]
+fn publish_fenced(half: &mut RxHalf, line: &Line, peer: &Line, size: usize) -> bool {
+    let pos = half.pos;
+    half.published = pos;
+    half.checked = pos;
+    // Release: pairs with the Acquire in Producer::refresh; our reads are done.
+    line.cons.store(pos, Ordering::Release);
+    // Pairs with the fence in Producer::mark_blocked: either we see the flag, or the
+    // producer's second look sees our position.
+    full_fence();
+    // Acquire: pairs with the Release in Producer::mark_blocked.
+    if peer.flags.load(Ordering::Acquire) & flags::WRITE_BLOCKED == 0 {
+        return false;
+    }
+    // Relaxed: a number for the decision below and no more; it is at least what the producer
+    // had published when it blocked, by the Acquire above.
+    let used = cursor::distance(pos, peer.prod.load(Ordering::Relaxed));
+    let quarter = cursor::quarter(size);
+    let size = size as u64;
+    // A distance beyond the ring is a new lap, or a lie that the next refresh finds.
+    let free = size.saturating_sub(used);
+    if free >= quarter || used > size {
+        return true;
+    }
+    // Too little to be worth a wake-up: look again when a quarter is free.
+    half.checked = pos.wrapping_sub(free);
+    false
 }

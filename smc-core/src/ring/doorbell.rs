@@ -35,7 +35,7 @@ use crate::sync::{fence_after_rmw, full_fence, AtomicU64, Ordering};
 /// The caller has just published them. `peer` is the other side's line of that connection, `slots`
 /// are the other side's [`WAIT_SLOTS`], `note_time` stores [`Line::since`] and `ring_bell` wakes the
 /// owner of a slot.
-#[inline]
+#[inline(always)]
 pub fn announce(
     conn: usize,
     peer: &Line,
@@ -48,9 +48,22 @@ pub fn announce(
     // Relaxed: ordered by the fence.
     let ready = peer.want_ready.load(Ordering::Relaxed);
     let bell = peer.want_bell.load(Ordering::Relaxed);
-    if ready | bell != 0 {
+    let all = ready | bell;
+    if all != 0 && !knows(conn, ready, all, slots) {
         tell(conn, (ready, bell), slots, note_time, ring_bell);
     }
+}
+
+/// Whether there is but one sleeper, it is awake, and the bit that it wants is set: as [`tell`] finds
+/// it, with the same loads in the same order.
+#[inline(always)]
+fn knows(conn: usize, ready: u64, all: u64, slots: &[WaitSlot]) -> bool {
+    let conn = conn & (CONNS - 1);
+    let Some(slot) = slots.get(all.trailing_zeros() as usize) else { return false };
+    // Relaxed: see "A and the fence in take_ready"; and ordered by fence A.
+    all & (all - 1) == 0
+        && (ready == 0 || slot.ready[conn >> 6].load(Ordering::Relaxed) >> (conn & 63) & 1 != 0)
+        && slot.armed.load(Ordering::Relaxed) == 0
 }
 
 /// Tells sleepers of this side that connection `conn` has news that the other side will not tell:
@@ -72,6 +85,7 @@ pub fn announce_own(conn: usize, own: &Line, slots: &[WaitSlot], mut ring_bell: 
     }
 }
 
+#[inline(never)]
 fn tell(
     conn: usize,
     (ready, bell): (u64, u64),
@@ -81,23 +95,17 @@ fn tell(
 ) {
     let conn = conn & (CONNS - 1);
     let bit = 1_u64 << (conn & 63);
-    let mut set = false;
-    for slot in bits(ready).filter_map(|slot| slots.get(slot)) {
+    for index in bits(ready | bell) {
+        let Some(slot) = slots.get(index) else { break };
         let word = &slot.ready[conn >> 6];
         // Relaxed: see "A and the fence in take_ready".
-        if word.load(Ordering::Relaxed) & bit == 0 {
+        if ready >> index & 1 != 0 && word.load(Ordering::Relaxed) & bit == 0 {
             note_time();
             // Release: pairs with the Acquire in take_ready.
             word.fetch_or(bit, Ordering::Release);
-            set = true;
+            // Fence B.
+            fence_after_rmw();
         }
-    }
-    if set {
-        // Fence B.
-        fence_after_rmw();
-    }
-    for index in bits(ready | bell) {
-        let Some(slot) = slots.get(index) else { break };
         // Relaxed: ordered by fence A or B. Of several announcers the swap lets one ring.
         if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
             ring_bell(index);
@@ -151,7 +159,7 @@ pub fn any_ready(slot: &WaitSlot) -> bool {
 
 /// Takes the connections that have news for this slot. `with` must look at the connection itself,
 /// whatever it is told: the bitmap is the peer's to write.
-#[inline]
+#[inline(always)]
 pub fn take_ready(slot: &WaitSlot, mut with: impl FnMut(usize)) {
     for (index, word) in slot.ready.iter().enumerate() {
         if word.load(Ordering::Relaxed) == 0 {

@@ -41,6 +41,37 @@ impl TxHalf {
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
+
+    /// Learns where the consumer stands.
+    #[inline]
+    fn refresh(&mut self, peer: &Line) -> Result<(), Violation> {
+        // Acquire: pairs with the Release stores of Consumer::publish_cons and publish_fenced;
+        // the consumer has done reading what we overwrite.
+        let raw = peer.cons.load(Ordering::Acquire);
+        if raw != self.raw_cons {
+            self.cons = cursor::validate_peer_cons(self.pos, self.cons, raw)?;
+            self.raw_cons = raw;
+        }
+        Ok(())
+    }
+
+    /// Takes the wish to be told of space back, if there is as much as anybody may wait for.
+    #[cold]
+    fn unblock(&mut self, line: &Line, peer: &Line, size: usize) -> bool {
+        let enough = cursor::quarter(size);
+        let free =
+            |half: &Self| (size as u64).saturating_sub(cursor::distance(half.cons, half.pos));
+        if free(self) < enough && self.refresh(peer).is_err() {
+            return false;
+        }
+        if free(self) < enough {
+            return false;
+        }
+        self.blocked = false;
+        // Relaxed: a consumer that still sees the flag rings once in vain.
+        line.flags.fetch_and(!flags::WRITE_BLOCKED, Ordering::Relaxed);
+        true
+    }
 }
 
 /// The sending half at work, under its lock.
@@ -59,6 +90,12 @@ impl<'a> Producer<'a> {
     #[inline(always)]
     pub fn new(line: &'a Line, peer: &'a Line, half: &'a mut TxHalf, ring: RingMem) -> Self {
         Self { line, peer, half, ring, staged: 0 }
+    }
+
+    /// What it remembers. Nothing is staged.
+    #[inline(always)]
+    pub fn half(&mut self) -> &mut TxHalf {
+        self.half
     }
 
     /// Copies as much of `src` as fits and publishes it in segments of `segment` bytes (at most
@@ -90,7 +127,7 @@ impl<'a> Producer<'a> {
     }
 
     /// Copies as much of `src` as fits behind what is staged already, without publishing it.
-    #[inline]
+    #[inline(always)]
     pub fn stage(&mut self, src: InBuf<'_>) -> Result<usize, RingError> {
         let n = self.room(src.len())?;
         let [(offset, first), (_, second)] =
@@ -135,7 +172,7 @@ impl<'a> Producer<'a> {
     }
 
     /// Free bytes: what is known, or, if that is less than `want`, what the consumer says now.
-    #[inline]
+    #[inline(always)]
     pub fn space(&mut self, want: usize) -> Result<usize, Violation> {
         let free = self.free();
         if free >= want {
@@ -194,22 +231,10 @@ impl<'a> Producer<'a> {
     /// To be called after a write. If it returns true, then another thread or epoll instance of
     /// this side may still wait for what the consumer will now not tell: the caller announces the
     /// connection to its own side. Otherwise the flag stays, so that the consumer tells.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn clear_blocked(&mut self) -> bool {
-        self.half.blocked && self.unblock()
-    }
-
-    #[cold]
-    fn unblock(&mut self) -> bool {
-        let enough = self.low_water();
-        if self.space(enough).is_ok_and(|free| free >= enough) {
-            self.half.blocked = false;
-            // Relaxed: a consumer that still sees the flag rings once in vain.
-            self.line.flags.fetch_and(!flags::WRITE_BLOCKED, Ordering::Relaxed);
-            return true;
-        }
-        false
+        self.half.blocked && self.half.unblock(self.line, self.peer, self.ring.size())
     }
 
     /// As much of `want` as fits; moves to a new lap where that is due.
@@ -220,7 +245,7 @@ impl<'a> Producer<'a> {
                 >= cursor::restart_offset(self.ring.size())
             && cursor::distance(self.half.look_at, self.half.pos) >> 63 == 0
         {
-            self.restart()?;
+            restart(self.half, self.line, self.peer, self.ring.size())?;
         }
         Ok(self.space(want)?.min(want))
     }
@@ -232,44 +257,35 @@ impl<'a> Producer<'a> {
     }
 
     /// Learns where the consumer stands.
-    #[inline]
+    #[inline(always)]
     fn refresh(&mut self) -> Result<(), Violation> {
-        // Acquire: pairs with the Release stores of Consumer::publish_cons and publish_fenced;
-        // the consumer has done reading what we overwrite.
-        let raw = self.peer.cons.load(Ordering::Acquire);
-        if raw != self.half.raw_cons {
-            self.half.cons = cursor::validate_peer_cons(self.half.pos, self.half.cons, raw)?;
-            self.half.raw_cons = raw;
-        }
-        Ok(())
+        self.half.refresh(self.peer)
     }
+}
 
-    /// Starts a new lap if the ring is empty.
-    ///
-    /// A ring that is not empty belongs to a stream, to which the consumer's line would be a cache
-    /// miss each time: the next look comes after twice as many bytes.
-    #[inline(never)]
-    fn restart(&mut self) -> Result<(), Violation> {
-        if self.half.cons != self.half.pos {
-            self.refresh()?;
-        }
-        let size = self.ring.size();
-        if self.half.cons == self.half.pos {
-            let base = cursor::next_lap(self.half.pos, size);
-            // Relaxed: published by the Release store of the next commit. Stored before our own
-            // position moves: should we die in between, then the next producer goes on at the old
-            // one, and the consumer takes the base for none of its business.
-            self.line.base.store(base, Ordering::Relaxed);
-            self.half.pos = base;
-            self.half.cons = base;
-            self.half.look_at = base;
-            self.half.backoff = 0;
-        } else {
-            let longest = size as u64 >> 1;
-            self.half.backoff =
-                (self.half.backoff << 1).clamp(cursor::restart_offset(size), longest);
-            self.half.look_at = self.half.pos.wrapping_add(self.half.backoff);
-        }
-        Ok(())
+/// Starts a new lap if the ring is empty.
+///
+/// A ring that is not empty belongs to a stream, to which the consumer's line would be a cache
+/// miss each time: the next look comes after twice as many bytes.
+#[inline(never)]
+fn restart(half: &mut TxHalf, line: &Line, peer: &Line, size: usize) -> Result<(), Violation> {
+    if half.cons != half.pos {
+        half.refresh(peer)?;
     }
+    if half.cons == half.pos {
+        let base = cursor::next_lap(half.pos, size);
+        // Relaxed: published by the Release store of the next commit. Stored before our own
+        // position moves: should we die in between, then the next producer goes on at the old
+        // one, and the consumer takes the base for none of its business.
+        line.base.store(base, Ordering::Relaxed);
+        half.pos = base;
+        half.cons = base;
+        half.look_at = base;
+        half.backoff = 0;
+    } else {
+        let longest = size as u64 >> 1;
+        half.backoff = (half.backoff << 1).clamp(cursor::restart_offset(size), longest);
+        half.look_at = half.pos.wrapping_add(half.backoff);
+    }
+    Ok(())
 }

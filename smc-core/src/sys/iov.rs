@@ -9,12 +9,17 @@ pub const IOV_MAX: usize = 1024;
 /// Most bytes in one call (`MAX_RW_COUNT`).
 const COUNT_MAX: usize = 0x7fff_f000;
 
+/// So many buffers are copied at the start of a call.
+const FEW: usize = 8;
+
 /// One or several buffers.
 #[derive(Clone, Copy, Debug)]
 pub enum Bufs {
     /// Address and length.
     One(*mut u8, usize),
-    /// An array of iovecs.
+    /// A copy of the program's array, and how much of it counts.
+    Few([iovec; FEW], usize),
+    /// An array of iovecs, in the program's memory.
     Many(*const iovec, usize),
 }
 
@@ -22,8 +27,22 @@ impl Bufs {
     /// From `readv` and `writev`.
     pub fn vector(iov: *const iovec, count: c_int) -> Result<Self, Errno> {
         match usize::try_from(count) {
-            Ok(count) if count <= IOV_MAX => Ok(Self::Many(iov, count)),
+            Ok(count) if count <= IOV_MAX => Self::of(iov, count),
             _ => Err(Errno::INVAL),
+        }
+    }
+
+    #[inline]
+    fn of(iov: *const iovec, count: usize) -> Result<Self, Errno> {
+        if count > FEW {
+            return Ok(Self::Many(iov, count));
+        }
+        let mut few = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; FEW];
+        let source = input(iov.cast(), count * core::mem::size_of::<iovec>());
+        // SAFETY: requires room for the bytes: `few` has it for that many entries.
+        match unsafe { copy_in(few.as_mut_ptr().cast(), source) } {
+            Ok(()) => Ok(Self::Few(few, count)),
+            Err(_) => Err(Errno::FAULT),
         }
     }
 
@@ -33,7 +52,7 @@ impl Bufs {
         if header.msg_iovlen > IOV_MAX {
             return Err(Errno::MSGSIZE);
         }
-        Ok((Self::Many(header.msg_iov, header.msg_iovlen), header))
+        Ok((Self::of(header.msg_iov, header.msg_iovlen)?, header))
     }
 
     /// How many buffers there are.
@@ -41,16 +60,20 @@ impl Bufs {
     pub fn count(&self) -> usize {
         match self {
             Self::One(..) => 1,
-            Self::Many(_, count) => *count,
+            Self::Few(_, count) | Self::Many(_, count) => *count,
         }
     }
 
     /// The n-th buffer.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: usize) -> Result<(*mut u8, usize), Errno> {
-        match *self {
-            Self::One(base, len) => Ok((base, len)),
-            Self::Many(iov, count) if index < count => {
+        match self {
+            &Self::One(base, len) => Ok((base, len)),
+            Self::Few(few, count) => match few.get(index).filter(|_| index < *count) {
+                Some(one) => Ok((one.iov_base.cast(), one.iov_len)),
+                None => Err(Errno::INVAL),
+            },
+            &Self::Many(iov, count) if index < count => {
                 let one: iovec = fetch(iov.wrapping_add(index))?;
                 Ok((one.iov_base.cast(), one.iov_len))
             }
@@ -60,32 +83,37 @@ impl Bufs {
 
     /// Bytes of all buffers; EINVAL and EFAULT as the kernel has them (`import_iovec`): a buffer
     /// that does not lie in user space is refused before anything is moved.
-    #[inline]
+    #[inline(always)]
     pub fn total(&self) -> Result<usize, Errno> {
         match *self {
             Self::One(base, len) => {
                 let len = len.min(COUNT_MAX);
                 in_user_space(base, len).map(|()| len)
             }
-            Self::Many(_, count) => {
-                for index in 0..count {
-                    if isize::try_from(self.get(index)?.1).is_err() {
-                        return Err(Errno::INVAL);
-                    }
-                }
-                let mut sum = 0_usize;
-                for index in 0..count {
-                    let (base, len) = self.get(index)?;
-                    in_user_space(base, len)?;
-                    sum = sum.saturating_add(len);
-                }
-                Ok(sum.min(COUNT_MAX))
-            }
+            Self::Few(_, count) | Self::Many(_, count) => self.sum(count),
+        }
+    }
+
+    fn sum(&self, count: usize) -> Result<usize, Errno> {
+        let mut malformed = false;
+        let mut outside = false;
+        let mut sum = 0_usize;
+        for index in 0..count {
+            let (base, len) = self.get(index)?;
+            malformed |= isize::try_from(len).is_err();
+            outside |= in_user_space(base, len).is_err();
+            sum = sum.saturating_add(len);
+        }
+        // The kernel looks at all lengths first.
+        match (malformed, outside) {
+            (true, _) => Err(Errno::INVAL),
+            (false, true) => Err(Errno::FAULT),
+            _ => Ok(sum.min(COUNT_MAX)),
         }
     }
 
     /// The part of buffer `index` that begins `skip` bytes into it, of at most `max` bytes.
-    #[inline]
+    #[inline(always)]
     pub fn part(&self, index: usize, skip: usize, max: usize) -> Result<(*mut u8, usize), Errno> {
         let (base, len) = self.get(index)?;
         Ok((base.wrapping_add(skip), len.saturating_sub(skip).min(max)))

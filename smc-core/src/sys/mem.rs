@@ -25,11 +25,13 @@ impl Mapping {
     }
 
     /// First byte.
+    #[inline(always)]
     pub fn base(&self) -> *mut u8 {
         self.map.as_mut_ptr()
     }
 
     /// Length in bytes.
+    #[inline(always)]
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -62,6 +64,19 @@ impl Mapping {
         // SAFETY: requires an aligned address inside the mapping, checked above (a mapping starts
         // at a page), and a type that any bytes are valid for: the caller's promise.
         Some(unsafe { &*self.base().add(offset).cast::<T>() })
+    }
+
+    /// As [`Self::view`], where a structure is known to be.
+    ///
+    /// # Safety
+    /// As for `view`; `offset` is a multiple of `T`'s alignment and `T` ends within the mapping.
+    #[inline(always)]
+    pub unsafe fn part<T>(&self, offset: usize) -> &T {
+        debug_assert!(offset + core::mem::size_of::<T>() <= self.len());
+        debug_assert!(offset.is_multiple_of(core::mem::align_of::<T>()));
+        // SAFETY: requires an aligned address inside the mapping, and a type that any bytes are
+        // valid for: the caller's promise.
+        unsafe { &*self.base().add(offset).cast::<T>() }
     }
 }
 

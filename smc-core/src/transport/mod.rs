@@ -138,6 +138,12 @@ impl Peer {
     pub(crate) fn ended(self) -> bool {
         self.closed | self.done_writing | self.back_on_tcp
     }
+
+    /// It has asked for what this end sends, or has sent, to go elsewhere.
+    #[inline(always)]
+    pub(crate) fn wants_tcp(self) -> bool {
+        self.left | self.asks_for_tcp
+    }
 }
 
 /// The sending half, under the lock of its direction.

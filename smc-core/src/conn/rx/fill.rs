@@ -42,7 +42,7 @@ impl<'c> Fill<'c> {
     }
 
     /// Fills the program's buffers from the ring, as far as either goes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take<R: Receiver>(&mut self, receiver: &mut R) -> Result<(), RingError> {
         if self.flags & libc::MSG_TRUNC != 0 {
             let wanted = self.total - self.done;

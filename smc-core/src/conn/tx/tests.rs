@@ -1,5 +1,5 @@
 //! The sending step over the double: partial progress, and failure at every call.
-use super::{fill, Fill, Place};
+use super::{fill, Place, Put};
 use crate::errno::Errno;
 use crate::ring::Violation;
 use crate::sys::iov::Bufs;
@@ -50,11 +50,11 @@ fn send(script: Script, lens: &[usize]) -> (Vec<u8>, Sent) {
         let step = fill(&mut mock.link(0).sender(&mut tx), &bufs, total, SEGMENT, &mut place);
         take(&mut sent.arrived);
         match step {
-            Fill::All => sent.answer = Ok(place.done),
-            Fill::Part if mock.link(0).is_gone() => sent.answer = place.or(Errno(libc::EPIPE)),
-            Fill::Part => continue,
-            Fill::Failed(errno) => sent.answer = place.or(errno),
-            Fill::Violation => {
+            Put::All => sent.answer = Ok(place.done),
+            Put::Part if mock.link(0).is_gone() => sent.answer = place.or(Errno(libc::EPIPE)),
+            Put::Part => continue,
+            Put::Failed(errno) => sent.answer = place.or(errno),
+            Put::Violation => {
                 sent.violated = true;
                 sent.answer = place.or(Errno(libc::ECONNRESET));
             }
@@ -112,7 +112,7 @@ fn a_bad_buffer_gives_a_short_count_or_efault() {
             Ok(done) => assert_eq!(sent.arrived, bytes[..done]),
             Err(errno) => {
                 assert_eq!(errno, Errno::FAULT);
-                assert_eq!(sent.arrived, []);
+                assert!(sent.arrived.is_empty());
             }
         }
         assert!(!sent.violated);

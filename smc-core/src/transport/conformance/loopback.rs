@@ -5,7 +5,7 @@ use crate::ring::{doorbell, Violation};
 use crate::shm::layout::{flags, Line};
 use crate::sync::Ordering;
 use crate::sys::{mem, raw, scm};
-use crate::transport::loopback::{Device, Geometry, Group, Loopback, Queue, Remote};
+use crate::transport::loopback::{Region, Device, Geometry, Group, Loopback, Queue, Remote};
 use crate::transport::mock::halves;
 use crate::transport::Peer;
 use libc::c_int;
@@ -17,7 +17,6 @@ struct LoopbackPair {
     devices: [Device; 2],
     groups: [Group; 2],
     conns: [u32; 2],
-    slot: usize,
     queues: [usize; 2],
 }
 
@@ -43,18 +42,18 @@ impl LoopbackPair {
         let memfd = mem::sealed_memfd(c"smc-test", GEOMETRY.region_len()).unwrap();
         let sockets = sockets();
         let groups = [0, 1].map(|side| {
-            let map = mem::Mapping::of(memfd, GEOMETRY.region_len()).unwrap();
-            Group::publish(&map, GEOMETRY);
+            let region = Region::of(memfd, GEOMETRY).unwrap();
+            region.publish();
             let remote = Remote { client: side == 0, gid: [0; 16], uid: 0, control: sockets[side] };
-            Group::new(0, remote, GEOMETRY, map, -1)
+            Group::new(0, remote, region, -1)
         });
         raw::close(memfd);
         let conns = [0, 1].map(|side| devices[side].arena.allocate(raw::getpid()).unwrap().0);
         let slot = groups[0].take_conn(conns[0]).unwrap();
         groups[1].put_conn(slot, conns[1]);
-        groups[0].header(slot).unwrap().reset(&[0; 16]);
+        groups[0].header(slot).reset(&[0; 16]);
         let queues = [0, 1].map(|side| devices[side].queues.take().unwrap().index());
-        let pair = Self { devices, groups, conns, slot, queues };
+        let pair = Self { devices, groups, conns, queues };
         pair.conn(0).raise(flag::CLIENT);
         for side in [0, 1] {
             pair.conn(side).slot.store(slot as u32, Ordering::Relaxed);
@@ -67,7 +66,7 @@ impl LoopbackPair {
     }
 
     fn lines(&self, side: usize) -> (&Line, &Line) {
-        self.groups[side].lines(self.conn(side)).unwrap()
+        self.groups[side].lines(self.conn(side))
     }
 
     fn queue(&self, side: usize) -> &Queue {
@@ -89,7 +88,7 @@ impl Pair for LoopbackPair {
     type Link<'p> = Loopback<'p>;
 
     fn link(&self, side: usize) -> Loopback<'_> {
-        Loopback::new(self.conn(side), &self.devices[side], &self.groups[side]).unwrap()
+        Loopback::new(self.conn(side), &self.devices[side], &self.groups[side])
     }
 
     fn halves(&self, _: usize) -> (Tx, Rx) {
@@ -97,7 +96,7 @@ impl Pair for LoopbackPair {
     }
 
     fn size(&self, side: usize) -> usize {
-        self.groups[side].ring(self.slot, true).1
+        self.groups[side].ring_size(true)
     }
 
     /// Memory is never late; messages wait until somebody reads them, as a sleeper does.
@@ -110,7 +109,7 @@ impl Pair for LoopbackPair {
     fn arm(&self, side: usize) {
         let slot = self.queue(side).slot_in(&self.groups[side]).unwrap();
         doorbell::want(&self.lines(side).0.want_bell, slot);
-        doorbell::arm(&self.groups[side].own_slots().unwrap()[slot]);
+        doorbell::arm(&self.groups[side].own_slots()[slot]);
     }
 
     fn rung(&self, side: usize) -> bool {

@@ -4,6 +4,7 @@
 //! clients that it sent an ACCEPT know. A client connects and sends a memfd; that is all, nobody
 //! waits for an answer. Later connections of the same pair take a slot in the region and set a bit.
 use super::geometry::Geometry;
+use super::region::Region;
 use super::group::{Group, Peer};
 use crate::errno::Errno;
 use super::device::Device;
@@ -184,8 +185,8 @@ fn adopt(
     if !mem::is_sealed(memfd, geometry.region_len()) {
         return Err(Errno::PROTO);
     }
-    let map = mem::Mapping::of(memfd, geometry.region_len())?;
-    if !Group::is_published(&map, geometry) {
+    let region = Region::of(memfd, geometry)?;
+    if !region.is_published() {
         return Err(Errno::PROTO);
     }
     let mut changing = device.groups.changing.lock();
@@ -195,8 +196,7 @@ fn adopt(
     let group = Group::new(
         index,
         Peer { client: false, gid: client_gid, uid, control: socket },
-        geometry,
-        map,
+        region,
         memfd,
     );
     device.groups.add(group);
@@ -253,16 +253,16 @@ fn first_contact(
     let memory = |_| Reason::MEM;
     let len = geometry.region_len();
     let memfd = mem::sealed_memfd(c"smc-lgr", len).map(fdtable::raise).map_err(memory)?;
-    let made = mem::Mapping::of(memfd, len).map_err(memory).and_then(|map| {
-        Group::publish(&map, geometry);
+    let made = Region::of(memfd, geometry).map_err(memory).and_then(|region| {
+        region.publish();
         let socket = introduce(device, memfd, gid, token, geometry)?;
-        Ok((map, socket))
+        Ok((region, socket))
     });
     match made {
-        Ok((map, socket)) => {
+        Ok((region, socket)) => {
             let uid = scm::peer_uid(socket).map_or(u32::MAX, |(uid, _)| uid);
             let peer = Peer { client: true, gid: *gid, uid, control: socket };
-            Ok(Group::new(index, peer, geometry, map, memfd))
+            Ok(Group::new(index, peer, region, memfd))
         }
         Err(reason) => {
             fdtable::drop_internal(memfd);

@@ -47,8 +47,8 @@ impl Device {
 
     /// The statistics page of this process.
     #[inline(always)]
-    pub(crate) fn page(&self) -> Option<&ProcPage> {
-        self.arena.proc_page(self.page.load(Ordering::Relaxed) as usize)
+    pub(crate) fn page(&self) -> &ProcPage {
+        self.arena.page_at(self.page.load(Ordering::Relaxed) as usize)
     }
 
     /// The pid as of the start or the last fork.

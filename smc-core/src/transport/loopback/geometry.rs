@@ -24,12 +24,10 @@ pub(crate) struct Place {
 
 impl Geometry {
     /// Bytes of a ring of this code.
-    #[inline]
     pub(crate) fn bytes(code: u8) -> usize {
         (16 << 10) << code.min(6)
     }
 
-    #[inline]
     fn slot_len(self) -> usize {
         Self::bytes(self.c2s) + Self::bytes(self.s2c)
     }
@@ -45,20 +43,35 @@ impl Geometry {
         start..start + self.slot_len() + PAGE
     }
 
-    /// The ring of a slot that the client (`c2s`) or the server fills.
+    /// The rings that the client (`c2s`) or the server fills.
     ///
-    /// The laps of the one ring begin half a page before its end, those of the other at its start,
-    /// and the two meet in the middle of a page: it is all that a connection of small messages
+    /// The laps of the one ring of a slot begin half a page before its end, those of the other at its
+    /// start, and the two meet in the middle of a page: it is all that a connection of small messages
     /// touches.
-    #[inline]
-    pub(crate) fn place(self, slot: usize, c2s: bool) -> Place {
-        let start = DMB_OFFSET + HALF_PAGE + (slot % CONNS) * self.slot_len();
+    pub(crate) fn rings(self, c2s: bool) -> Rings {
+        let start = DMB_OFFSET + HALF_PAGE;
         let size = Self::bytes(self.c2s);
-        if c2s {
+        let first = if c2s {
             Place { offset: start, size, first: size - HALF_PAGE }
         } else {
             Place { offset: start + size, size: Self::bytes(self.s2c), first: 0 }
-        }
+        };
+        Rings { first, stride: self.slot_len() }
+    }
+}
+
+/// The rings of one direction, at equal distances.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rings {
+    first: Place,
+    stride: usize,
+}
+
+impl Rings {
+    /// That of a slot.
+    #[inline(always)]
+    pub(crate) fn at(&self, slot: usize) -> Place {
+        Place { offset: self.first.offset + slot % CONNS * self.stride, ..self.first }
     }
 }
 
@@ -80,7 +93,7 @@ mod tests {
             let geometry = Geometry { c2s, s2c };
             let mut end = 0;
             for slot in 0..CONNS {
-                let [a, b] = [true, false].map(|c2s| geometry.place(slot, c2s));
+                let [a, b] = [true, false].map(|c2s| geometry.rings(c2s).at(slot));
                 assert!(a.offset >= end && a.offset + a.size == b.offset);
                 assert_eq!((a.offset + a.first) / PAGE, (b.offset + b.first) / PAGE);
                 end = b.offset + b.size;

@@ -4,15 +4,12 @@ use crate::arena::Conn;
 use crate::errno::Errno;
 use super::device::Device;
 use super::geometry::Geometry;
+use super::region::Region;
 use crate::fdtable;
-use crate::ring::doorbell;
-use crate::shm::layout::{
-    state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, CONN_OFFSET, MAGIC, VERSION,
-    WAIT_OFFSET, WAIT_SLOTS,
-};
+use crate::ring::{doorbell, RingMem};
+use crate::shm::layout::{state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, WAIT_SLOTS};
 use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use crate::sys::lock::Lock;
-use crate::sys::mem::Mapping;
 use crate::sys::{clock, growth, mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
 use libc::c_int;
@@ -42,8 +39,7 @@ pub(crate) struct Group {
     gid: [u8; 16],
     /// The user at the other end of the control channel.
     pub(crate) peer_uid: u32,
-    geometry: Geometry,
-    map: Mapping,
+    region: Region,
     /// The region's, for an image that follows this one.
     pub(super) memfd: c_int,
     /// Memory must be allocated before it is touched.
@@ -70,8 +66,7 @@ impl Group {
     pub(crate) fn new(
         index: usize,
         Peer { client, gid, uid: peer_uid, control }: Peer,
-        geometry: Geometry,
-        map: Mapping,
+        region: Region,
         memfd: c_int,
     ) -> Self {
         Self {
@@ -79,8 +74,7 @@ impl Group {
             client,
             gid,
             peer_uid,
-            geometry,
-            map,
+            region,
             memfd,
             allocates: client && memfd >= 0 && mem::strict_overcommit(),
             control: AtomicI32::new(control),
@@ -94,29 +88,6 @@ impl Group {
             conns: [const { AtomicU32::new(0) }; CONNS],
             live: AtomicU32::new(0),
         }
-    }
-
-    /// Writes the head of a new region.
-    pub(crate) fn publish(map: &Mapping, geometry: Geometry) {
-        // SAFETY: requires a structure of atomics; `RegionHeader` is one.
-        if let Some(head) = unsafe { map.view::<RegionHeader>(0) } {
-            head.version.store(VERSION, Ordering::Relaxed);
-            head.c2s_code.store(u32::from(geometry.c2s), Ordering::Relaxed);
-            head.s2c_code.store(u32::from(geometry.s2c), Ordering::Relaxed);
-            // Release: pairs with the Acquire in `is_published`.
-            head.magic.store(MAGIC, Ordering::Release);
-        }
-    }
-
-    /// Whether a region that a peer made is complete and as it said.
-    pub(crate) fn is_published(map: &Mapping, geometry: Geometry) -> bool {
-        // SAFETY: requires a structure of atomics; `RegionHeader` is one.
-        let Some(head) = (unsafe { map.view::<RegionHeader>(0) }) else { return false };
-        // Acquire: pairs with the Release in `publish`.
-        head.magic.load(Ordering::Acquire) == MAGIC
-            && head.version.load(Ordering::Relaxed) == VERSION
-            && head.c2s_code.load(Ordering::Relaxed) == u32::from(geometry.c2s)
-            && head.s2c_code.load(Ordering::Relaxed) == u32::from(geometry.s2c)
     }
 
     /// A group that the image before this one had.
@@ -148,7 +119,7 @@ impl Group {
         &self.gid
     }
     pub(crate) fn geometry(&self) -> Geometry {
-        self.geometry
+        self.region.geometry()
     }
     /// The control socket, or -1 once the peer is gone.
     pub(crate) fn control(&self) -> c_int {
@@ -162,81 +133,76 @@ impl Group {
         self.live.load(Ordering::Acquire)
     }
 
-    pub(crate) fn head(&self) -> Option<&RegionHeader> {
-        // SAFETY: requires a structure of atomics; `RegionHeader` is one.
-        unsafe { self.map.view(0) }
+    pub(crate) fn head(&self) -> &RegionHeader {
+        self.region.head()
     }
 
     /// This side has forked, or shares the group with another image: from now on what comes over the
     /// control channel may reach another process than it is for.
     pub(crate) fn note_fork(&self) {
-        if let Some(head) = self.head() {
-            head.forked.fetch_or(if self.client { 1 } else { 2 }, Ordering::Relaxed);
-        }
+        self.head().forked.fetch_or(if self.client { 1 } else { 2 }, Ordering::Relaxed);
     }
 
     /// Whether each side is several processes.
     pub(crate) fn is_forked(&self) -> bool {
-        self.head().is_some_and(|head| head.forked.load(Ordering::Relaxed) == 3)
-    }
-
-    #[inline]
-    fn wait_slots(&self, of_client: bool) -> Option<&[WaitSlot; WAIT_SLOTS]> {
-        let skip = if of_client { 0 } else { WAIT_SLOTS * core::mem::size_of::<WaitSlot>() };
-        // SAFETY: requires a structure of atomics; an array of `WaitSlot` is one.
-        unsafe { self.map.view(WAIT_OFFSET + skip) }
+        self.head().forked.load(Ordering::Relaxed) == 3
     }
     /// Wait slots of this side.
     #[inline]
-    pub(crate) fn own_slots(&self) -> Option<&[WaitSlot; WAIT_SLOTS]> {
-        self.wait_slots(self.client)
+    pub(crate) fn own_slots(&self) -> &[WaitSlot; WAIT_SLOTS] {
+        self.region.wait_slots(self.client)
     }
     /// Wait slots of the peer.
     #[inline]
-    pub(crate) fn peer_slots(&self) -> Option<&[WaitSlot; WAIT_SLOTS]> {
-        self.wait_slots(!self.client)
+    pub(crate) fn peer_slots(&self) -> &[WaitSlot; WAIT_SLOTS] {
+        self.region.wait_slots(!self.client)
     }
 
     /// Header of a connection slot.
     #[inline(always)]
-    pub(crate) fn header(&self, slot: usize) -> Option<&ConnHeader> {
-        if slot >= CONNS {
-            return None;
-        }
-        // SAFETY: requires a structure of atomics; `ConnHeader` is one.
-        unsafe { self.map.view(CONN_OFFSET + slot * core::mem::size_of::<ConnHeader>()) }
+    pub(crate) fn header(&self, slot: usize) -> &ConnHeader {
+        self.region.header(slot)
     }
 
     /// What this side publishes of a connection, and what the peer does.
     #[inline(always)]
-    pub(crate) fn lines(&self, conn: &Conn) -> Option<(&Line, &Line)> {
-        let header = self.header(conn.slot.load(Ordering::Relaxed) as usize)?;
+    pub(crate) fn lines(&self, conn: &Conn) -> (&Line, &Line) {
+        self.lines_of(conn.slot.load(Ordering::Relaxed) as usize)
+    }
+
+    /// The same for a slot.
+    #[inline(always)]
+    pub(crate) fn lines_of(&self, slot: usize) -> (&Line, &Line) {
+        let header = self.header(slot);
         if self.client {
-            Some((&header.client, &header.server))
+            (&header.client, &header.server)
         } else {
-            Some((&header.server, &header.client))
+            (&header.server, &header.client)
         }
     }
 
-    /// Address and size of the ring that this side fills (`tx`) or drains, for a slot, and the offset
-    /// at which its laps begin.
-    #[inline]
-    pub(crate) fn ring(&self, slot: usize, tx: bool) -> (usize, usize, usize) {
-        let place = self.geometry.place(slot, tx == self.client);
-        (self.map.base() as usize + place.offset, place.size, place.first)
+    /// The ring of a slot that this side fills (`tx`) or drains.
+    #[inline(always)]
+    pub(crate) fn ring(&self, slot: usize, tx: bool) -> RingMem {
+        self.region.ring(slot, tx == self.client)
+    }
+
+    /// Bytes of a ring that this side fills (`tx`) or drains.
+    pub(crate) fn ring_size(&self, tx: bool) -> usize {
+        self.region.ring_size(tx == self.client)
     }
 
     /// Gives back the memory of the ring that this side drained, which nobody will read any more.
     pub(crate) fn forget_ring(&self, slot: usize) {
         if !self.allocates {
-            self.map.forget(self.geometry.place(slot, !self.client).inner());
+            self.region.forget_ring(slot, !self.client);
         }
     }
 
     /// Client: takes a free connection slot for a connection.
     pub(crate) fn take_conn(&self, conn: u32) -> Option<usize> {
         for (slot, cell) in self.conns.iter().enumerate() {
-            let header = self.header(slot)?;
+            let header = self.header(slot);
             let seen = cell.load(Ordering::Acquire);
             // A slot that the server has not let go of yet stays a zombie.
             let free = seen == 0 || (seen == ZOMBIE && header.released.load(Ordering::Acquire) == 3);
@@ -248,7 +214,7 @@ impl Group {
                 continue;
             }
             if self.allocates {
-                let range = self.geometry.slot(slot);
+                let range = self.geometry().slot(slot);
                 if growth::fallocate(self.memfd, range.start, range.len()).is_err() {
                     cell.store(0, Ordering::Release);
                     return None;
@@ -279,7 +245,8 @@ impl Group {
 
     /// This side is done with a slot.
     pub(crate) fn release_conn(&self, slot: usize) {
-        let (Some(cell), Some(header)) = (self.conns.get(slot), self.header(slot)) else { return };
+        let Some(cell) = self.conns.get(slot) else { return };
+        let header = self.header(slot);
         let bit = if self.client { 1 } else { 2 };
         let alone = header.state.load(Ordering::Acquire) != state::ATTACHED;
         let before = header.released.fetch_or(bit, Ordering::AcqRel);
@@ -290,8 +257,7 @@ impl Group {
 
     /// A wait slot of this side for a queue; tells the peer its bell.
     pub(crate) fn take_slot(&self, queue: usize, bell: c_int) -> Option<usize> {
-        let slots = self.own_slots()?;
-        for (index, slot) in slots.iter().enumerate() {
+        for (index, slot) in self.own_slots().iter().enumerate() {
             // AcqRel: of two processes or threads one wins.
             let taken = slot.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
             if taken.is_err() {
@@ -311,20 +277,19 @@ impl Group {
     }
 
     /// Tells the peer that a connection has news.
-    #[inline]
-    pub(crate) fn announce(&self, conn: &Conn, device: &Device) {
-        let (Some((own, peer)), Some(slots)) = (self.lines(conn), self.peer_slots()) else { return };
-        let slot = conn.slot.load(Ordering::Relaxed) as usize;
+    #[inline(always)]
+    pub(crate) fn announce(&self, slot: usize, (own, peer): (&Line, &Line), device: &Device) {
         let note_time = || own.since.store(clock::short(clock::ticks()), Ordering::Relaxed);
-        doorbell::announce(slot, peer, slots, note_time, |slot| self.ring_bell(slot, device));
+        let ring_bell = |slot| self.ring_bell(slot, device);
+        doorbell::announce(slot, peer, self.peer_slots(), note_time, ring_bell);
     }
 
     /// Tells sleepers of this side what the peer will not: there is room again.
     #[cold]
     pub(crate) fn announce_own(&self, conn: &Conn, device: &Device) {
-        let (Some((own, _)), Some(slots)) = (self.lines(conn), self.own_slots()) else { return };
+        let (own, _) = self.lines(conn);
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
-        doorbell::announce_own(slot, own, slots, |slot| self.ring_own(slot, device));
+        doorbell::announce_own(slot, own, self.own_slots(), |slot| self.ring_own(slot, device));
     }
 
     /// Rings for a wait slot of this side.
@@ -338,9 +303,7 @@ impl Group {
 
     #[cold]
     fn ring_bell(&self, slot: usize, device: &Device) {
-        if let Some(page) = device.page() {
-            page.doorbells.fetch_add(1, Ordering::Relaxed);
-        }
+        device.page().doorbells.fetch_add(1, Ordering::Relaxed);
         let Some(bell) = self.bells.get(slot) else { return };
         // A child in its parent's memory has descriptors of its own: what it takes is not there for
         // the parent.
@@ -451,7 +414,7 @@ impl Groups {
     }
 
     /// The n-th, if there is one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, index: usize) -> Option<&Group> {
         let group = self.all.get(index)?.load(Ordering::Acquire);
         // SAFETY: requires null or a valid group: only `add` stores one, from a Box, and `retire`

@@ -2,7 +2,7 @@
 use super::device::Device;
 use super::group::Group;
 use crate::arena::{Conn, Rx, Tx};
-use crate::ring::{Consumer, Piece, Producer, RingError, RingMem, Violation};
+use crate::ring::{Consumer, Piece, Producer, RingError, RingMem, TxHalf, Violation};
 use crate::shm::layout::{flags, Line};
 use crate::sync::{fence_after_rmw, Ordering};
 use crate::sys::copy::{InBuf, OutBuf};
@@ -19,27 +19,42 @@ pub(crate) struct Loopback<'a> {
 }
 
 impl<'a> Loopback<'a> {
-    /// `None`: the connection has no slot.
+    /// The group is that in which the connection has its slot.
     #[inline(always)]
-    pub(crate) fn new(conn: &'a Conn, device: &'a Device, group: &'a Group) -> Option<Self> {
-        let (own, peer) = group.lines(conn)?;
-        Some(Self { conn, device, group, own, peer })
+    pub(crate) fn new(conn: &'a Conn, device: &'a Device, group: &'a Group) -> Self {
+        let (own, peer) = group.lines(conn);
+        Self { conn, device, group, own, peer }
     }
 
     /// The ring that this end fills (`tx`) or drains.
     #[inline(always)]
     fn ring(self, tx: bool) -> RingMem {
-        let slot = self.conn.slot.load(Ordering::Relaxed) as usize;
-        let (base, size, first) = self.group.ring(slot, tx);
-        // SAFETY: requires a mapped range that nobody has references to: the ring of a slot of a
-        // group that stays mapped while it has connections, touched by copies only.
-        unsafe { RingMem::new(base as *mut u8, size) }.beginning_at(first)
+        self.group.ring(self.conn.slot.load(Ordering::Relaxed) as usize, tx)
     }
 
     /// Tells the peer of what was published.
     #[inline(always)]
     fn announce(self) {
-        self.group.announce(self.conn, self.device);
+        let slot = self.conn.slot.load(Ordering::Relaxed) as usize;
+        self.group.announce(slot, (self.own, self.peer), self.device);
+    }
+}
+
+impl Loopback<'_> {
+    /// Publishes a long message piece by piece.
+    #[inline(never)]
+    fn put_long(
+        self,
+        half: &mut TxHalf,
+        data: InBuf<'_>,
+        segment: usize,
+    ) -> Result<usize, RingError> {
+        let mut producer = Producer::new(self.own, self.peer, half, self.ring(true));
+        let put = producer.write(data, segment, || self.announce());
+        if producer.clear_blocked() {
+            self.group.announce_own(self.conn, self.device);
+        }
+        put
     }
 }
 
@@ -193,10 +208,7 @@ impl Sender for LoopbackTx<'_> {
             return Ok(n);
         }
         self.flush();
-        let link = self.link;
-        let put = self.producer.write(data, segment, || link.announce());
-        self.unblock();
-        put
+        self.link.put_long(self.producer.half(), data, segment)
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 use super::device::Device;
 use super::geometry::Geometry;
 use super::group::{Group, Peer};
+use super::region::Region;
 use crate::arena::{GroupRow, Handover};
 use crate::shm::layout::WAIT_SLOTS;
 use crate::sync::{AtomicU64, Ordering};
@@ -98,7 +99,7 @@ impl Group {
         let first = row.first.load(Ordering::Relaxed) as usize;
         let memfd = handover.fd(first)?;
         let sealed = mem::is_sealed(memfd, geometry.region_len());
-        let map = mem::Mapping::of(memfd, geometry.region_len()).ok().filter(|_| sealed)?;
+        let region = Region::of(memfd, geometry).ok().filter(|_| sealed)?;
         let mut at = first + 1;
         let mut next = || {
             let fd = handover.fd(at).unwrap_or(-1);
@@ -113,7 +114,7 @@ impl Group {
             control: if alive { next() } else { -1 },
         };
         let index = row.index.load(Ordering::Relaxed) as usize;
-        let group = Group::new(index, peer, geometry, map, memfd);
+        let group = Group::new(index, peer, region, memfd);
         let bells = row.bells.load(Ordering::Relaxed);
         for slot in (0..WAIT_SLOTS).filter(|slot| bells >> slot & 1 != 0) {
             group.learn_bell(slot, next());

@@ -7,6 +7,7 @@ mod group;
 mod halves;
 mod heritage;
 mod queue;
+mod region;
 
 pub(crate) use control::{group_for, Control};
 pub(crate) use device::Device;
@@ -14,5 +15,7 @@ pub(crate) use device::Device;
 pub(crate) use group::Peer as Remote;
 pub(crate) use geometry::Geometry;
 pub(crate) use group::{Group, Groups};
-pub(crate) use halves::Loopback;
+pub(crate) use halves::{Loopback, LoopbackRx, LoopbackTx};
+#[cfg(test)]
+pub(crate) use region::Region;
 pub(crate) use queue::{Queue, Queues};
