@@ -8,13 +8,18 @@ use smc_tests::say;
 use std::sync::mpsc::{channel, Receiver};
 use std::time::Duration;
 
-/// A thread that runs one blocking call; its answer comes through the channel.
+/// A thread that is asleep in one blocking call; its answer comes through the channel.
 fn asleep<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (tx, rx) = channel();
+    let (tell, told) = channel();
     std::thread::spawn(move || {
+        // SAFETY: no arguments.
+        let _ = tell.send(unsafe { libc::gettid() });
         let _ = tx.send(call());
     });
-    wait::pause(30);
+    if let Ok(tid) = told.recv() {
+        wait::asleep(tid);
+    }
     rx
 }
 
