@@ -69,7 +69,7 @@ impl State {
         sink: &mut impl Sink,
     ) -> bool {
         while let Some(index) = self.stash.pop() {
-            if !self.tell_stashed(process, index, sink) {
+            if !self.tell_stashed(instance, process, index, sink) {
                 self.stash.push(index);
                 return true;
             }

@@ -188,7 +188,10 @@ impl Epolls {
                     };
                 }
                 (reg.events, reg.data, reg.fired) = (event.events, event.u64, false);
-                if reg.place == Place::Shared {
+                let shared = reg.place == Place::Shared;
+                // The kernel tells anew.
+                state.stash.retain(|stashed| *stashed != index);
+                if shared {
                     state.look_at(ctx.conn, index);
                     instance.nudge(process);
                 } else if ctx.conn.phase() == phase::PLAIN {

@@ -169,6 +169,7 @@ impl State {
             }
         }
         self.inner -= usize::from(reg.place == Place::Inner);
+        self.stash.retain(|stashed| *stashed != index);
         self.regs[index as usize].used = false;
         self.free.push(index);
     }
@@ -337,6 +338,7 @@ impl State {
     /// False: there was no room.
     pub(super) fn tell_stashed(
         &mut self,
+        instance: &Instance,
         process: &Process,
         index: u32,
         sink: &mut impl Sink,
@@ -353,6 +355,7 @@ impl State {
             u32::from(now) & (wanted | ends)
         };
         if events == 0 {
+            self.rearm(instance, conn, index);
             return true;
         }
         let told = sink.emit(events, reg.data);
@@ -360,6 +363,19 @@ impl State {
             reg.told(&ctx, events);
         }
         told
+    }
+
+    /// Nothing was told of what was taken, since it holds no more: a one-shot registration has not
+    /// fired.
+    fn rearm(&mut self, instance: &Instance, conn: &Conn, index: u32) {
+        let Some(reg) = self.reg(index).filter(|reg| reg.events & ONESHOT != 0) else { return };
+        reg.fired = false;
+        if reg.place == Place::Shared {
+            self.look_at(conn, index);
+        } else {
+            let (op, data) = (libc::EPOLL_CTL_MOD, u64::from(index));
+            let _ = raw::epoll_ctl(instance.inner(), op, reg.fd, reg.events, data);
+        }
     }
 
     /// The registration of a connection under a number that was closed meanwhile.

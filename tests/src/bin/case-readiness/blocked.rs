@@ -1,6 +1,6 @@
 //! D6 and D9: what wakes a thread that is already asleep.
 
-use super::matrix::{ET, IN, OUT, RDHUP};
+use super::matrix::{ET, IN, ONESHOT, OUT, RDHUP};
 use smc_tests::puppet::show::{self, Ret};
 use smc_tests::puppet::wait::{self, Epoll};
 use smc_tests::puppet::{sys, Subject};
@@ -112,7 +112,7 @@ pub(crate) fn data_while_waiting(subject: &Subject) {
         }
     }
     // Room: the peer reads what a full socket holds.
-    for way in ["epoll", "edge", "poll", "send"] {
+    for way in ["epoll", "edge", "once", "poll", "send"] {
         let conn = subject.connect();
         let fd = conn.fd;
         let mut total = 0;
@@ -131,7 +131,12 @@ pub(crate) fn data_while_waiting(subject: &Subject) {
             "poll" => show::events(wait::poll(fd, libc::POLLOUT, -1).1),
             _ => {
                 let epoll = Epoll::new();
-                epoll.add(fd, if way == "edge" { OUT | ET } else { OUT }, 0);
+                let how = match way {
+                    "edge" => ET,
+                    "once" => ONESHOT,
+                    _ => 0,
+                };
+                epoll.add(fd, OUT | how, 0);
                 Epoll::list(&epoll.wait(4, -1))
             }
         });
