@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use smc_tests::harness::{compile_c, Arrangement, Case};
-use smc_tests::harness::{scratch, Scratch};
+use smc_tests::harness::{scratch, smc_run, stats, Scratch};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -143,6 +143,31 @@ fn e18_messages_of_libc() {
         inetd("listens", &program, &[end]).check();
         inetd("listens", &program, &[end, "handled"]).check();
     }
+}
+
+/// As inetd does it: the program is the first that uses the connection. It may also be the first that
+/// runs with the library.
+#[test]
+fn e7_first_used_as_standard_descriptors() {
+    let streams = compile_c("streams", &[]);
+    let smc_run = smc_run();
+    let run = ["-u", "LD_PRELOAD", smc_run.to_str().unwrap()];
+    for program in [["/bin/sed", "-u"], [streams.to_str().unwrap(), "lines"], ["/bin/cat", "-"]] {
+        let words = if program[0].ends_with("sed") { &["s/line/row/"][..] } else { &[] };
+        let cold = |first: &str, more: &[&str]| {
+            let more = [more, words].concat();
+            inetd("lines", Path::new(first), &more).env("COLD", "1")
+        };
+        cold(program[0], &program[1..]).told("two in the ring", both_ends).check();
+        let under = [&run[..], &program].concat();
+        let case = cold("/usr/bin/env", &under).only(&[Arrangement::Both]);
+        case.told("two in the ring", both_ends).check();
+    }
+}
+
+/// Client and child.
+fn both_ends(sum: &stats::Summary) -> bool {
+    sum.smcd == 2 && sum.smc.tx_bytes > 200 && sum.smc.rx_bytes > 200
 }
 
 /// Sockets that are born as standard input.

@@ -183,6 +183,7 @@ fn e9_passed_in_use() {
 #[test]
 fn e9_passed_before_the_first_byte() {
     life("passed").args(["server", "fresh", "preloaded"]).check();
+    life("passed").args(["server", "twice", "preloaded"]).check();
     for (passer, receiver) in [("server", "plain"), ("client", "preloaded"), ("client", "plain")] {
         life("passed")
             .args([passer, "fresh", receiver])

@@ -1,4 +1,5 @@
 //! Birth and death of descriptors: which numbers are connections.
+use super::processes::each_descriptor;
 use super::{confined, streams, Kind, Ret};
 use crate::arena::{flag, Setup};
 use crate::conn::numbers::{self, Left};
@@ -36,8 +37,18 @@ pub(super) fn go_on_with(process: &Process, fd: c_int, index: u32) {
     }
 }
 
-/// Takes a TCP socket in that somebody else made.
+/// Takes a TCP socket in that somebody else made. Under another number it may be known already: under
+/// inetd 0 to 2 are one.
 fn adopt(process: &Process, fd: c_int) {
+    if let Some(known) = known_socket(process, fd) {
+        go_on_with(process, fd, known.index);
+        // Where the kernel alone tells of its events, it is the kernel's.
+        if !known.conn.has(flag::IN_EPOLL | flag::RX_TCP) {
+            known.handshake(Setup::arrives);
+        }
+        streams::has_number(&Ctx { fd, ..known });
+        return;
+    }
     if tcp::is_listening(fd) {
         if let Some(ctx) = track(process, fd) {
             ctx.handshake(Setup::listens);
@@ -52,6 +63,18 @@ fn adopt(process: &Process, fd: c_int) {
             streams::has_number(&ctx);
         }
     }
+}
+
+/// The record that this process has of the socket.
+fn known_socket(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
+    let cookie = tcp::cookie(fd).ok()?;
+    let mut known = None;
+    each_descriptor(process, |ctx| {
+        if ctx.fd != fd && ctx.conn.cookie.load(Ordering::Relaxed) == cookie {
+            known = Some(ctx);
+        }
+    });
+    known
 }
 
 /// Makes a record for a socket.

@@ -61,6 +61,15 @@ impl Setup {
         self.role = Role::Server;
     }
 
+    /// A server's socket that was passed on has arrived at somebody who knows it. Whether its stream has
+    /// begun meanwhile is looked at before the first send.
+    pub fn arrives(&mut self) {
+        let passed = matches!(self.server.state(), ServerState::Plain(Reason::PASSED));
+        if self.role == Role::Server && passed {
+            self.server = ServerHandshake::new();
+        }
+    }
+
     /// The connection shall not become SMC, or no longer be.
     pub fn stop(&mut self, reason: Reason) -> Stop {
         match self.role {

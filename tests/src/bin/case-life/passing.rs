@@ -18,6 +18,8 @@ use std::process::{Command, Stdio};
 enum When {
     /// Before its first byte.
     Fresh,
+    /// So, and twice: one socket with two numbers for who receives it.
+    Twice,
     /// In use.
     Warm,
     /// In use, with data that the passer has not read.
@@ -30,6 +32,7 @@ impl When {
     fn parse(word: &str) -> Self {
         match word {
             "fresh" => Self::Fresh,
+            "twice" => Self::Twice,
             "warm" => Self::Warm,
             _ => Self::Unread,
         }
@@ -81,6 +84,9 @@ fn pass(fd: Fd, role: &str, when: &str, plain: bool) {
     }
     let mut child = command.spawn().unwrap();
     rights(here.as_raw_fd(), Some(fd));
+    if When::parse(when) == When::Twice {
+        rights(here.as_raw_fd(), Some(fd));
+    }
     close(fd).unwrap();
     say!("receiver: {}", child.wait().unwrap());
 }
@@ -88,19 +94,20 @@ fn pass(fd: Fd, role: &str, when: &str, plain: bool) {
 /// The program that the connection is passed to.
 pub(crate) fn received(role: &str, when: &str) {
     let fd = rights(0, None);
+    let other = if When::parse(when) == When::Twice { rights(0, None) } else { fd };
     if When::parse(when) == When::Unread {
         let mut data = vec![0; UNREAD];
         assert_eq!(recv_exact(fd, &mut data), Ok(UNREAD));
         say!("unread ones {}", Sum::of(&data));
     }
-    play(fd, role);
+    play(fd, other, role);
 }
 
-/// What both ends do after the passing.
-fn play(fd: Fd, role: &str) {
+/// What both ends do after the passing; `other` is the same connection.
+fn play(fd: Fd, other: Fd, role: &str) {
     if role == "server" {
         warm_server(fd);
-        say!("answered {}", answer_all(fd));
+        say!("answered {}", answer_all(other));
     } else {
         warm_client(fd);
         ask_many(fd, 40).unwrap();
@@ -115,7 +122,7 @@ fn play(fd: Fd, role: &str) {
 fn end(fd: Fd, role: &str, args: &[&str]) {
     let (passer, when, plain) = (args[0], args[1], args[2] == "plain");
     let time = When::parse(when);
-    if time != When::Fresh {
+    if time != When::Fresh && time != When::Twice {
         if role == "server" {
             warm_server(fd);
         } else {
@@ -126,7 +133,7 @@ fn end(fd: Fd, role: &str, args: &[&str]) {
         if time == When::Unread {
             send_all(fd, &bytes(9, UNREAD)).unwrap();
         }
-        play(fd, role);
+        play(fd, fd, role);
         return;
     }
     while time == When::Unread && ioctl_int(fd, libc::FIONREAD).unwrap() < UNREAD as i32 {
