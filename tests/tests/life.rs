@@ -27,6 +27,14 @@ fn e3_both_sides_of_a_fork() {
     life("in_turn").check();
 }
 
+/// One sends while the other receives: each wakes by its own bells.
+#[test]
+fn e3_both_sides_at_once() {
+    for who in ["client", "server", "both"] {
+        life("at_once").args([who]).check();
+    }
+}
+
 /// Children accept on a listener they inherited.
 #[test]
 fn e4_children_accept() {

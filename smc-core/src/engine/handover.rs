@@ -4,8 +4,8 @@
 //! records with whoever else holds the sockets: a parent that lives on and its child, as after a
 //! fork. Where that cannot be, a connection goes back to TCP before the `exec`, with every byte
 //! where it belongs: the program is none that loads this library.
-use super::streams::is_seen;
 use super::processes::{each_descriptor, for_each_conn, now_several, ConnSet};
+use super::streams::is_seen;
 use crate::arena::{flag, phase, Handover, Heir, Packed, NO_GROUP};
 use crate::conn::Ctx;
 use crate::fdtable;

@@ -124,6 +124,7 @@ pub fn process_exit() {
         let alone = !ctx.is_shared();
         if alone {
             ctx.send_last();
+            ctx.ends_sending();
             ctx.count();
         }
         // Another holder may have gone meanwhile, and have seen this one.

@@ -66,17 +66,33 @@ fn knows(conn: usize, ready: u64, all: u64, slots: &[WaitSlot]) -> bool {
         && slot.armed.load(Ordering::Relaxed) == 0
 }
 
+/// Whether a sleeper of this side waits for this connection at a slot of which `is` says yes.
+#[cold]
+pub fn is_awaited(own: &Line, slots: &[WaitSlot], mut is: impl FnMut(usize) -> bool) -> bool {
+    // Relaxed: the caller holds the lock under which the sleeper has looked last.
+    let wants = own.want_ready.load(Ordering::Relaxed) | own.want_bell.load(Ordering::Relaxed);
+    let armed = |slot: &WaitSlot| slot.armed.load(Ordering::Relaxed) != 0;
+    bits(wants).any(|index| slots.get(index).is_some_and(armed) && is(index))
+}
+
 /// Tells sleepers of this side that connection `conn` has news that the other side will not tell:
 /// those that are asleep, and nobody else. `own` is this side's line, `slots` are this side's.
+/// The bell of a slot that is not `is_mine` cannot be rung: its sleeper stays as it is.
 #[cold]
-pub fn announce_own(conn: usize, own: &Line, slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
+pub fn announce_own(
+    conn: usize,
+    own: &Line,
+    slots: &[WaitSlot],
+    is_mine: impl Fn(usize) -> bool,
+    mut ring_bell: impl FnMut(usize),
+) {
     full_fence();
     // Relaxed: ordered by the fence, which pairs with fence S.
     let ready = own.want_ready.load(Ordering::Relaxed);
     let bell = own.want_bell.load(Ordering::Relaxed);
     let conn = conn & (CONNS - 1);
     for index in bits(ready | bell) {
-        let Some(slot) = slots.get(index) else { continue };
+        let Some(slot) = slots.get(index).filter(|_| is_mine(index)) else { continue };
         if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
             // Release: pairs with the Acquire in take_ready. The bell comes after it.
             slot.ready[conn >> 6].fetch_or(1 << (conn & 63), Ordering::Release);

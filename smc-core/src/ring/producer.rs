@@ -226,6 +226,12 @@ impl<'a> Producer<'a> {
         fence_after_rmw();
     }
 
+    /// Whether [`Self::mark_blocked`] stands.
+    #[inline(always)]
+    pub fn is_blocked(&self) -> bool {
+        self.half.blocked
+    }
+
     /// Takes [`Self::mark_blocked`] back, if there is as much space as anybody may wait for.
     ///
     /// To be called after a write. If it returns true, then another thread or epoll instance of

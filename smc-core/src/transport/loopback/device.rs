@@ -98,9 +98,9 @@ impl Device {
         if let Some(page) = page {
             self.page.store(page as u32, Ordering::Relaxed);
         }
-        self.groups.after_fork();
+        self.groups.after_fork(&keep);
         self.asides.after_fork();
         self.control.after_fork();
-        self.queues.after_fork(keep);
+        self.queues.after_fork(&keep);
     }
 }

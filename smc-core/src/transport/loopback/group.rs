@@ -289,15 +289,29 @@ impl Group {
     pub(crate) fn announce_own(&self, conn: &Conn, device: &Device) {
         let (own, _) = self.lines(conn);
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
-        doorbell::announce_own(slot, own, self.own_slots(), |slot| self.ring_own(slot, device));
+        let is_mine = |slot| self.own_bell(slot, device).is_some();
+        doorbell::announce_own(slot, own, self.own_slots(), is_mine, |slot| self.ring_own(slot, device));
+    }
+
+    /// Whether another process of this side sleeps for the connection: after a fork several share it,
+    /// and each has its own bells.
+    #[cold]
+    pub(crate) fn others_sleep(&self, conn: &Conn, device: &Device) -> bool {
+        let (own, _) = self.lines(conn);
+        doorbell::is_awaited(own, self.own_slots(), |slot| self.own_bell(slot, device).is_none())
+    }
+
+    /// The bell of a wait slot, if this process has it.
+    fn own_bell(&self, slot: usize, device: &Device) -> Option<c_int> {
+        let index = self.queues.get(slot)?.load(Ordering::Acquire) as usize;
+        let bell = device.queues.get(index.checked_sub(1)?)?.bell();
+        (bell >= 0).then_some(bell)
     }
 
     /// Rings for a wait slot of this side.
     fn ring_own(&self, slot: usize, device: &Device) {
-        let queue = self.queues.get(slot);
-        let index = queue.map_or(0, |queue| queue.load(Ordering::Acquire)) as usize;
-        if let Some(queue) = index.checked_sub(1).and_then(|at| device.queues.get(at)) {
-            raw::eventfd_ring(queue.bell());
+        if let Some(bell) = self.own_bell(slot, device) {
+            raw::eventfd_ring(bell);
         }
     }
 
@@ -422,9 +436,16 @@ impl Groups {
         unsafe { group.as_ref() }
     }
 
-    /// In the child of a fork: a thread of the parent may have been draining one.
-    pub(crate) fn after_fork(&self) {
+    /// In the child of a fork: a thread of the parent may have been draining one, and its queues are not
+    /// the child's but for those to `keep`.
+    pub(crate) fn after_fork(&self, keep: impl Fn(usize) -> bool) {
         for group in self.iter() {
+            for queue in &group.queues {
+                let index = queue.load(Ordering::Relaxed) as usize;
+                if index.checked_sub(1).is_some_and(|index| !keep(index)) {
+                    queue.store(0, Ordering::Relaxed);
+                }
+            }
             // SAFETY: requires that nobody holds the lock: this is the only thread.
             unsafe { group.draining.let_go() };
             group.check_bells();

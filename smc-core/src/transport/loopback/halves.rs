@@ -51,10 +51,20 @@ impl Loopback<'_> {
     ) -> Result<usize, RingError> {
         let mut producer = Producer::new(self.own, self.peer, half, self.ring(true));
         let put = producer.write(data, segment, || self.announce());
-        if producer.clear_blocked() {
-            self.group.announce_own(self.conn, self.device);
-        }
+        self.unblock(&mut producer);
         put
+    }
+
+    /// After a put: takes the wish to be told of room back where there is enough, and tells this side of
+    /// it. Sleepers of another process are the consumer's to wake: it goes on to tell. The producer is
+    /// not handed on, so that it stays in registers.
+    #[inline(always)]
+    fn unblock(self, producer: &mut Producer<'_>) {
+        let Self { group, conn, device, .. } = self;
+        let blocked = producer.is_blocked();
+        if blocked && !group.others_sleep(conn, device) && producer.clear_blocked() {
+            group.announce_own(conn, device);
+        }
     }
 }
 
@@ -186,12 +196,10 @@ pub(crate) struct LoopbackTx<'a> {
 }
 
 impl LoopbackTx<'_> {
-    /// After a put: takes the wish to be told of room back where there is enough.
+    /// After a put.
     #[inline(always)]
     fn unblock(&mut self) {
-        if self.producer.clear_blocked() {
-            self.link.group.announce_own(self.link.conn, self.link.device);
-        }
+        self.link.unblock(&mut self.producer);
     }
 }
 

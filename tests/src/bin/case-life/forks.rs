@@ -2,7 +2,7 @@
 
 use smc_tests::harness::net::{
     accept, accept_warm, close, dial, dial_warm, read, recv_exact, recv_to_end, send_all, serve,
-    warm_client, warm_server, write, Fd,
+    shutdown, warm_client, warm_server, write, Fd,
 };
 use smc_tests::harness::payload::bytes;
 use smc_tests::harness::process::{child, child_that_leaves, dup2, open_fds, pipe, wait, Leave};
@@ -226,4 +226,43 @@ pub(crate) fn spawned_client(port: u16) {
     spawn_some(fd);
     ask_many(fd, 5).unwrap();
     close(fd).unwrap();
+}
+
+const MUCH: usize = 12 << 20;
+
+/// Sends much and receives as much, in two processes or two threads.
+fn both_ways(fd: Fd, forks: bool) {
+    let send = move || {
+        send_all(fd, &bytes(5, MUCH)).unwrap();
+        shutdown(fd, libc::SHUT_WR).unwrap();
+    };
+    let receive = || {
+        let (sum, error) = recv_to_end(fd);
+        say!("received {sum}, error {error:?}");
+    };
+    if forks {
+        let pid = child_that_leaves(Leave::Exit, || {
+            send();
+            0
+        });
+        receive();
+        say!("child left with {}", wait(pid));
+    } else {
+        let sender = std::thread::spawn(send);
+        receive();
+        sender.join().unwrap();
+    }
+    close(fd).unwrap();
+}
+
+/// One process of a fork sends while the other receives, at one end or both.
+pub(crate) fn at_once_server(who: &str) {
+    let (listener, port) = serve();
+    announce(port);
+    both_ways(accept_warm(listener), who != "client");
+}
+
+/// Its client.
+pub(crate) fn at_once_client(port: u16, who: &str) {
+    both_ways(dial_warm(port), who != "server");
 }

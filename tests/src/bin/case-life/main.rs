@@ -21,6 +21,8 @@ fn main() {
         ("child_leaves", Role::Client(port)) => forks::child_leaves_client(port),
         ("in_turn", Role::Server) => forks::in_turn_server(),
         ("in_turn", Role::Client(port)) => forks::in_turn_client(port),
+        ("at_once", Role::Server) => forks::at_once_server(args[0]),
+        ("at_once", Role::Client(port)) => forks::at_once_client(port, args[0]),
         ("many_forks", Role::Server) => forks::many_forks_server(),
         ("many_forks", Role::Client(port)) => forks::many_forks_client(port),
         ("many_children", Role::Server) => sleepers::many_children_server(),
