@@ -6,16 +6,18 @@
 //! `/proc/PID/fd` under the name [`NAME`], and nothing is left behind when the last process ends.
 //! This file and the ring halves' users rely on one rule: what is in an `UnsafeCell` here is only
 //! touched under the lock beside it.
+mod births;
 mod conn;
 mod handover;
 mod image;
 mod proc;
 
+pub use births::Births;
 pub use conn::{
     flag, phase, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
     MODE_RING, MODE_TCP, NO_GROUP,
 };
-pub use handover::{GroupRow, Handover, Heir, Manifest, Packed};
+pub use handover::{is_carrier, GroupRow, Handover, Heir, Manifest, Packed};
 pub use image::{ConnImage, Image, Moved, ProcessImage};
 pub use proc::{Counters, ProcPage, REASONS};
 
@@ -187,8 +189,14 @@ impl Arena {
     pub fn enter_process(&self, pid: u32) -> Option<usize> {
         let pages = || (0..PROCS).filter_map(|n| self.proc_page(n).map(|page| (n, page)));
         let own = pages().find(|(_, page)| page.pid() == pid && page.claim(pid, pid));
-        let free = || pages().find(|(_, page)| page.claim(0, pid));
-        let found = own.or_else(free).or_else(|| {
+        own.map(|(index, _)| index).or_else(|| self.enter_anew(pid))
+    }
+
+    /// Takes another page, whether this process has one or not.
+    pub fn enter_anew(&self, pid: u32) -> Option<usize> {
+        let pages = || (0..PROCS).filter_map(|n| self.proc_page(n).map(|page| (n, page)));
+        let free = pages().find(|(_, page)| page.claim(0, pid));
+        let found = free.or_else(|| {
             pages().find(|(_, page)| {
                 let owner = page.pid();
                 owner != 0 && !raw::exists(owner & !UNBORN) && page.claim(owner, pid)

@@ -1,5 +1,5 @@
 //! What this process has: the one global of the engine, set by the constructor.
-use crate::arena::{Arena, Conn, ProcPage};
+use crate::arena::{Arena, Births, Conn, ProcPage};
 use crate::config::Config;
 use crate::conn::forecast::Forecast;
 use crate::fdtable;
@@ -30,6 +30,8 @@ pub(crate) struct Process {
     pub(crate) netlink: Lock<c_int>,
     /// Held while a connection has a number of ours for a while.
     pub(crate) steady: Lock<()>,
+    /// Children that will be other programs.
+    pub(crate) births: Births,
     /// How long its accepted connections live.
     pub(crate) forecast: Forecast,
     /// Processors that it may run on; 1: spinning never pays.
@@ -65,6 +67,7 @@ pub(crate) fn start(
         epolls: Epolls::new(),
         netlink: Lock::new(-1),
         steady: Lock::new(()),
+        births: Births::new(),
         forecast: Forecast::default(),
         cpus: AtomicU32::new(raw::allowed_cpus()),
     };
@@ -89,6 +92,7 @@ impl Process {
     pub(crate) fn after_fork(&self) {
         thread::forget_tid();
         fdtable::drop_internal(core::mem::replace(&mut *self.netlink.lock(), -1));
+        self.births.after_fork();
         self.device.after_fork(|queue| self.epolls.owns_queue(queue));
         self.cpus.store(raw::allowed_cpus(), Ordering::Relaxed);
     }

@@ -144,9 +144,9 @@ pub(crate) fn not_replaced(plan: Plan) {
 }
 
 /// A child is about to be started that will be what `target` tells.
-pub(crate) fn spawning(target: impl FnOnce() -> Target) -> Plan {
+pub(crate) fn spawning(target: impl FnOnce() -> Target, waits: bool) -> Plan {
     if init::on() && !borrowed_memory() {
-        engine::before_spawn(target)
+        engine::before_spawn(target, waits)
     } else {
         Plan::default()
     }

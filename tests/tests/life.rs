@@ -71,6 +71,13 @@ fn d5_brief_epoll_instances() {
     life("brief_epolls").check();
 }
 
+/// Several threads start programs at the same moment: each of these holds the connections as long as it
+/// lives, and no longer.
+#[test]
+fn e6_spawned_together() {
+    life("spawned_together").check();
+}
+
 /// Spawned children close and replace descriptors without harm to the parent.
 #[test]
 fn e6_spawned_children() {

@@ -100,7 +100,7 @@ pub struct Handover {
 
 /// What stays of it in this process while the `exec` is under way: no memory, since a child that
 /// uses its parent's would leave it there.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Packed {
     memfd: c_int,
     /// The one descriptor that is inherited.
@@ -159,7 +159,8 @@ impl Handover {
         }
     }
 
-    /// Packs everything into a carrier, which from then on is inherited.
+    /// Packs everything into a carrier, which from then on is inherited; one for a child that does not
+    /// exist yet is as soon as [`Packed::let_inherit`] says so.
     pub fn pack(&self, heir: Heir) -> Result<Packed, Errno> {
         let [carrier, sender] = raw::socket_pair()?;
         let carrier = high(carrier);
@@ -167,15 +168,10 @@ impl Handover {
         let len = name(heir, raw::getpid(), &mut address);
         let packed = raw::bind(carrier, &address[..len])
             .and_then(|_| scm::send_rights(sender, &self.fds[..self.count]).map(|()| 0))
-            .and_then(|_| raw::fcntl(carrier, libc::F_SETFD, 0));
+            .map(|_| Packed { memfd: self.fds[0], carrier })
+            .inspect(|packed| packed.let_inherit(heir != Heir::Child));
         raw::close(sender);
-        match packed {
-            Ok(_) => Ok(Packed { memfd: self.fds[0], carrier }),
-            Err(errno) => {
-                raw::close(carrier);
-                Err(errno)
-            }
-        }
+        packed.inspect_err(|_| raw::close(carrier))
     }
 
     /// Gives it up, unpacked.
@@ -224,6 +220,20 @@ impl Handover {
 }
 
 impl Packed {
+    /// A child that is started from now on gets the carrier, or none does.
+    pub fn let_inherit(&self, inherits: bool) {
+        let flags = if inherits { 0 } else { libc::FD_CLOEXEC as usize };
+        let _ = raw::fcntl(self.carrier, libc::F_SETFD, flags);
+    }
+
+    /// Whether an image has taken what is inside.
+    pub fn is_taken(&self) -> bool {
+        let mut word = [0; 4];
+        let at = core::mem::offset_of!(Manifest, taken) as u64;
+        let got = raw::pread(self.memfd, word.as_mut_ptr(), word.len(), at);
+        got == Ok(word.len()) && word != [0; 4]
+    }
+
     /// Looks into it once more.
     pub fn open(&self) -> Option<Handover> {
         let map = Mapping::of(self.memfd, LEN).ok()?;
@@ -320,7 +330,8 @@ fn carrier_name(fd: c_int) -> Option<[u8; 5]> {
     name.first_chunk().copied()
 }
 
-fn is_carrier(fd: c_int) -> bool {
+/// Whether a descriptor is one that was left for some next image.
+pub fn is_carrier(fd: c_int) -> bool {
     fd > libc::STDERR_FILENO && carrier_name(fd).is_some()
 }
 

@@ -6,7 +6,7 @@
 //! where it belongs: the program is none that loads this library.
 use super::processes::{each_descriptor, for_each_conn, now_several, ConnSet};
 use super::streams::is_seen;
-use crate::arena::{flag, phase, Handover, Heir, Packed, NO_GROUP};
+use crate::arena::{flag, is_carrier, phase, Handover, Heir, Packed, NO_GROUP};
 use crate::conn::Ctx;
 use crate::fdtable;
 use crate::process::{self, Process};
@@ -34,6 +34,8 @@ pub struct Plan {
     heir: Option<Heir>,
     /// Thread that holds the locks of the connections in it, or 0.
     holder: u32,
+    /// A child's turn to be started.
+    turn: Option<u64>,
     /// While they are held no signal handler of the program may run into them.
     critical: Option<Critical>,
 }
@@ -45,15 +47,30 @@ pub fn before_exec(target: impl FnOnce() -> Target) -> Plan {
     prepare(process, target, heir)
 }
 
-/// Before a child is started that will be another program (`posix_spawn`).
-pub fn before_spawn(target: impl FnOnce() -> Target) -> Plan {
+/// Before a child is started that will be another program (`posix_spawn`). `waits`: the call comes back
+/// when the child has ended, and not as soon as it is there.
+pub fn before_spawn(target: impl FnOnce() -> Target, waits: bool) -> Plan {
     let Some(process) = process::get().filter(|process| !process.device.is_borrowed()) else {
         return Plan::default();
     };
-    let plan = prepare(process, target, Heir::Child);
-    if let Some(packed) = &plan.packed {
-        fdtable::set(packed.carrier, fdtable::Entry::internal());
+    if !has_sockets() {
+        return Plan::default();
     }
+    let turn = process.births.begin();
+    let mut plan = prepare(process, target, Heir::Child);
+    match plan.packed {
+        Some(packed) => {
+            fdtable::set(packed.carrier, fdtable::Entry::internal());
+            process.births.open(turn, packed);
+        }
+        None if waits => {
+            process.births.end(turn);
+            return plan;
+        }
+        // One to which nothing is left is not to find what was left for another either.
+        None => {}
+    }
+    plan.turn = Some(turn);
     plan
 }
 
@@ -71,6 +88,9 @@ pub fn given_to_child(fd: c_int, new: c_int) {
 
 /// The child was started, or not.
 pub fn spawned(plan: Plan, started: bool) {
+    if let (Some(turn), Some(process)) = (plan.turn, process::get()) {
+        process.births.end(turn);
+    }
     if let Some(packed) = &plan.packed {
         fdtable::take(packed.carrier);
     }
@@ -103,12 +123,14 @@ pub fn exec_failed(plan: Plan) {
                 Ctx { process, index, conn, fd }.last_close();
             }
         }
-        let page = handover.manifest().page.load(Ordering::Relaxed) as usize;
-        if let (Some(Heir::Borrower), Some(page)) = (plan.heir, process.device.arena.proc_page(page)) {
-            page.leave(raw::getpid());
-        }
+        leave_page(process, plan.heir, &handover);
     }
     packed.close();
+}
+
+/// Whether this process has any that could be a connection.
+fn has_sockets() -> bool {
+    fdtable::all().any(|(_, entry)| entry.as_socket().is_some())
 }
 
 /// Every descriptor that the next image inherits and that is a connection of ours.
@@ -143,20 +165,24 @@ fn each_inherited<'p>(process: &'p Process, heir: Heir, mut with: impl FnMut(Ctx
 }
 
 /// What other threads of this process, or of the one that it is the copy of, have made for children
-/// that they are starting just now is not for what comes here.
+/// that they are starting just now is not for what comes here. The kernel is asked: since it copied the
+/// descriptors those threads may have forgotten theirs.
 fn keep_carriers_from(heir: Heir) {
     if heir == Heir::Child {
         return;
     }
-    for (fd, entry) in fdtable::all() {
-        if entry == fdtable::Entry::internal() && inherit::is_inherited(fd) {
+    inherit::each_open(|fd| {
+        if inherit::is_inherited(fd) && is_carrier(fd) {
             let _ = raw::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize);
         }
-    }
+    });
 }
 
 fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Plan {
-    if !fdtable::all().any(|(_, entry)| entry.as_socket().is_some()) {
+    if process.births.have_been() {
+        keep_carriers_from(heir);
+    }
+    if !has_sockets() {
         return Plan::default();
     }
     let signals = raw::signal_mask();
@@ -177,7 +203,6 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     if target == Target::Nothing {
         return Plan::default();
     }
-    keep_carriers_from(heir);
     let mut handover = None;
     if any && target == Target::Ours && may_hand_over(process) {
         handover = Handover::new(process.device.arena.fd, process.build).ok();
@@ -314,8 +339,7 @@ fn page_and_ends(
             page.map_or(u32::MAX, |page| page as u32)
         }
         Heir::Child => {
-            process.device.expect_child();
-            process.device.cradle()
+            process.device.expect_another()
         }
     };
     manifest.page.store(page, Ordering::Relaxed);
@@ -329,8 +353,23 @@ fn page_and_ends(
     }
 }
 
+/// The page that was taken for the next image's process waits for nobody.
+fn leave_page(process: &Process, heir: Option<Heir>, handover: &Handover) {
+    let page = handover.manifest().page.load(Ordering::Relaxed);
+    match heir {
+        Some(Heir::Child) => process.device.expect_no_more(page),
+        Some(Heir::Borrower) => {
+            if let Some(page) = process.device.arena.proc_page(page as usize) {
+                page.leave(raw::getpid());
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The handover could not be packed.
 fn take_back(process: &Process, heir: Heir, handover: &Handover, holder: u32) {
+    leave_page(process, Some(heir), handover);
     let mut seen = ConnSet::new();
     for (_, index) in handover.manifest().conns() {
         let Some(conn) = process.device.arena.conn(index).filter(|_| seen.add(index)) else {

@@ -20,6 +20,7 @@ pub fn fork_prepare() {
     process.epolls.lock_for_fork();
     process.device.groups.changing.hold();
     process.netlink.hold();
+    process.births.current.hold();
     process.device.expect_child();
     // Before the child exists, so that nobody attaches what two processes hold.
     for_each_conn(process, |ctx| {
@@ -85,6 +86,8 @@ impl ConnSet {
 
 fn fork_done(process: &Process) {
     // SAFETY: requires that this thread holds the locks: `fork_prepare` took them.
+    unsafe { process.births.current.let_go() };
+    // SAFETY: as above.
     unsafe { process.netlink.let_go() };
     // SAFETY: as above.
     unsafe { process.device.groups.changing.let_go() };

@@ -17,7 +17,7 @@ pub(crate) unsafe extern "C-unwind" fn posix_spawn(
 ) -> c_int {
     // SAFETY: the program's own call with its own arguments, whose contract it keeps.
     unsafe {
-        let plan = spawning(|| of_path(path, envp, actions.is_null()));
+        let plan = spawning(|| of_path(path, envp, actions.is_null()), false);
         let error = real::posix_spawn(pid, path, actions, attributes, argv, envp);
         spawned(plan, error == 0);
         error
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C-unwind" fn posix_spawnp(
 ) -> c_int {
     // SAFETY: as above.
     unsafe {
-        let plan = spawning(|| of_search(file, envp, actions.is_null()));
+        let plan = spawning(|| of_search(file, envp, actions.is_null()), false);
         let error = real::posix_spawnp(pid, file, actions, attributes, argv, envp);
         spawned(plan, error == 0);
         error
@@ -56,10 +56,10 @@ pub(crate) unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     unsafe { real::posix_spawn_file_actions_adddup2(actions, old, new) }
 }
 
-/// The shell that `system` and `popen` start.
-pub(crate) fn shell() -> Plan {
+/// The shell that `system`, which `waits` for its end, and `popen` start.
+pub(crate) fn shell(waits: bool) -> Plan {
     // SAFETY: a constant string, and the environment of the process.
-    spawning(|| unsafe { of_path(c"/bin/sh".as_ptr(), own_environment(), true) })
+    spawning(|| unsafe { of_path(c"/bin/sh".as_ptr(), own_environment(), true) }, waits)
 }
 
 #[no_mangle]
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
         // SAFETY: the program's own call: whether there is a shell.
         return unsafe { real::system(command) };
     }
-    let plan = shell();
+    let plan = shell(true);
     // SAFETY: the program's own call.
     let status = unsafe { real::system(command) };
     // A child that cannot be waited for was there all the same.

@@ -36,7 +36,7 @@ pub(crate) unsafe extern "C-unwind" fn popen(
     command: *const c_char,
     mode: *const c_char,
 ) -> *mut FILE {
-    let plan = shell();
+    let plan = shell(false);
     // SAFETY: the program's own call.
     let stream = unsafe { real::popen(command, mode) };
     spawned(plan, !stream.is_null());

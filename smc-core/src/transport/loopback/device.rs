@@ -78,13 +78,21 @@ impl Device {
         if page(self.cradle.load(Ordering::Relaxed)).is_some_and(|page| page.pid() == unborn) {
             return;
         }
-        let free = self.arena.enter_process(unborn);
-        self.cradle.store(free.map_or(u32::MAX, |index| index as u32), Ordering::Relaxed);
+        self.cradle.store(self.expect_another(), Ordering::Relaxed);
     }
 
-    /// The page that waits for the next child.
-    pub(crate) fn cradle(&self) -> u32 {
-        self.cradle.load(Ordering::Relaxed)
+    /// Before a child is started that will be another program: a page that waits for it and no other,
+    /// or none. A fork meanwhile has its own.
+    pub(crate) fn expect_another(&self) -> u32 {
+        let free = self.arena.enter_anew(self.pid() | UNBORN);
+        free.map_or(u32::MAX, |index| index as u32)
+    }
+
+    /// That child does not come.
+    pub(crate) fn expect_no_more(&self, page: u32) {
+        if let Some(page) = self.arena.proc_page(page as usize) {
+            page.leave(self.pid() | UNBORN);
+        }
     }
 
     /// In the child, after a fork. `keep`: wait queues that it shares with the parent.

@@ -1,6 +1,7 @@
 //! Cases about forks, deaths and shared descriptors.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod births;
 mod closing;
 mod forks;
 mod killed;
@@ -33,6 +34,8 @@ fn main() {
         ("registered", Role::Client(port)) => sleepers::registered_client(port),
         ("spawned_beside", Role::Server) => sleepers::spawned_beside_server(),
         ("spawned_beside", Role::Client(port)) => sleepers::spawned_beside_client(port),
+        ("spawned_together", Role::Server) => births::spawned_together_server(),
+        ("spawned_together", Role::Client(port)) => births::spawned_together_client(port),
         ("spawned", Role::Server) => forks::spawned_server(),
         ("spawned", Role::Client(port)) => forks::spawned_client(port),
         ("prefork", Role::Server) => listening::prefork_server(),
