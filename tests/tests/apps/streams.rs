@@ -47,7 +47,9 @@ fn sockperf(mode: &'static str, mark: &'static str) -> impl Fn(&Session) -> Resu
 
 #[test]
 fn sockperf_ping_pong() {
-    in_every_pairing(&["sockperf"], Expect::Ring, sockperf("ping-pong -m 1000", "Latency is"));
+    // It has sequence numbers for 600,000 messages a second, and fails where there are more.
+    let ping_pong = sockperf("ping-pong -m 1000 --mps=400000", "Latency is");
+    in_every_pairing(&["sockperf"], Expect::Ring, ping_pong);
 }
 
 #[test]
