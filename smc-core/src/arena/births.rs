@@ -16,7 +16,8 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 /// See the module's text.
 #[derive(Debug)]
 pub struct Births {
-    /// The one that is under way. Held over a fork, whose child is to know what it has inherited.
+    /// The one that is under way. Held over a fork, whose child is to know what it has inherited, and
+    /// by whoever corrects a count of holders: no process comes to hold a connection meanwhile.
     pub current: Lock<Option<Birth>>,
     /// There has been one.
     any: AtomicBool,
@@ -109,6 +110,7 @@ impl Default for Births {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::handover::HAS_CARRIERS;
     use super::super::{Handover, Heir};
     use super::*;
     use crate::sys::inherit::is_inherited;
@@ -123,6 +125,7 @@ mod tests {
 
     #[test]
     fn one_carrier_is_inherited_at_a_time() {
+        let _alone = HAS_CARRIERS.lock();
         let births = Births::new();
         let (manifest, first) = packed();
         let (_, second) = packed();

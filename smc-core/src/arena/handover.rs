@@ -341,14 +341,19 @@ fn is_for_me(carrier: c_int) -> bool {
     (u32::from_ne_bytes(pid) == raw::getpid()) == (who == b's')
 }
 
+/// Held by a test that has carriers.
+#[cfg(test)]
+pub(super) static HAS_CARRIERS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// One test: the carriers of two that run side by side would be in one list.
+    /// The carriers of two tests that run side by side would be in one list.
     #[test]
     fn what_is_packed_is_found_once_and_by_whom_it_is_meant_for() {
+        let _alone = HAS_CARRIERS.lock();
         let travels = raw::eventfd().unwrap();
         let arena = raw::eventfd().unwrap();
         let mut made = Handover::new(arena, [1, 2, 3, 4]).unwrap();

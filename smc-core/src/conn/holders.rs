@@ -5,6 +5,7 @@ use super::Ctx;
 use crate::arena::{phase, Conn, CONNS};
 use crate::fdtable;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sys::thread::Critical;
 use libc::c_int;
 
 /// Connections from which this process has counted itself out although it still has a descriptor:
@@ -64,9 +65,12 @@ impl Ctx<'_> {
         if again {
             return false;
         }
+        let _critical = Critical::enter();
         // Asked first: once this process is counted out, another may be the only holder, do what it
-        // likes with the record, and end.
-        let killed = self.conn.procs.load(Ordering::Acquire) > 1 && self.process.device.is_alone();
+        // likes with the record, and end. No child is made between that and the count.
+        let no_birth = self.process.births.current.try_lock();
+        let counted = self.conn.procs.load(Ordering::Acquire);
+        let killed = no_birth.is_some() && counted > 1 && self.process.device.is_alone();
         // AcqRel: of several processes one is the last.
         self.conn.procs.fetch_sub(1, Ordering::AcqRel) == 1 || killed
     }
@@ -85,10 +89,14 @@ impl Ctx<'_> {
         if self.conn.procs.load(Ordering::Acquire) <= 1 {
             return false;
         }
+        let _critical = Critical::enter();
+        // No child is made, and counted, between the look and the correction: the one that held it at
+        // the first look may have ended by the rules meanwhile.
+        let Some(_no_birth) = self.process.births.current.try_lock() else { return true };
         if !self.process.device.is_alone() {
             return true;
         }
-        // The others were killed.
+        // The others were killed, or have ended.
         self.conn.procs.store(1, Ordering::Release);
         false
     }

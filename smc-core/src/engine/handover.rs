@@ -209,6 +209,8 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     }
     let mut taken = ConnSet::new();
     if let Some(handover) = &mut handover {
+        // Before it holds anything: it counts as alive from then on.
+        expect(process, heir, handover);
         each_inherited(process, heir, |ctx| {
             let low = standard.has(ctx.index) && !ctx.cannot_come_again();
             if low || !goes_on(&ctx, heir) {
@@ -221,11 +223,13 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
                 && taken.add(ctx.index)
                 && heir != Heir::Same
             {
+                let _birth = process.births.current.lock();
                 ctx.one_more();
             }
         });
     }
     if let Some(made) = handover.take_if(|made| made.manifest().conns().next().is_none()) {
+        leave_page(process, Some(heir), &made);
         made.discard();
     }
     if let Some(mut made) = handover {
@@ -239,7 +243,9 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
         }
         made.manifest().holder.store(plan.holder, Ordering::Relaxed);
         made.manifest().signals.store(signals, Ordering::Relaxed);
-        page_and_ends(process, heir, &made, &inherited, &taken);
+        if heir == Heir::Same {
+            note_ends(process, &made, &inherited, &taken);
+        }
         let packed = made.pack(heir).ok();
         complete &= process.device.groups.iter().all(|group| group.is_as_packed(&made));
         match packed {
@@ -324,33 +330,28 @@ fn hold(process: &Process, handover: &Handover) -> u32 {
     tid()
 }
 
-fn page_and_ends(
-    process: &Process,
-    heir: Heir,
-    handover: &Handover,
-    inherited: &ConnSet,
-    taken: &ConnSet,
-) {
-    let manifest = handover.manifest();
+/// Takes a page for the next image's process, if that is another.
+fn expect(process: &Process, heir: Heir, handover: &Handover) {
     let page = match heir {
         Heir::Same => u32::MAX,
         Heir::Borrower => {
             let page = process.device.arena.enter_process(raw::getpid());
             page.map_or(u32::MAX, |page| page as u32)
         }
-        Heir::Child => {
-            process.device.expect_another()
-        }
+        Heir::Child => process.device.expect_another(),
     };
-    manifest.page.store(page, Ordering::Relaxed);
-    if heir == Heir::Same {
-        manifest.same.store(1, Ordering::Relaxed);
-        for_each_conn(process, |ctx| {
-            if !taken.has(ctx.index) && !ctx.is_shared() {
-                manifest.add_end(ctx.index, inherited.has(ctx.index));
-            }
-        });
-    }
+    handover.manifest().page.store(page, Ordering::Relaxed);
+}
+
+/// Notes which connections end with this image.
+fn note_ends(process: &Process, handover: &Handover, inherited: &ConnSet, taken: &ConnSet) {
+    let manifest = handover.manifest();
+    manifest.same.store(1, Ordering::Relaxed);
+    for_each_conn(process, |ctx| {
+        if !taken.has(ctx.index) && !ctx.is_shared() {
+            manifest.add_end(ctx.index, inherited.has(ctx.index));
+        }
+    });
 }
 
 /// The page that was taken for the next image's process waits for nobody.

@@ -94,6 +94,14 @@ pub fn exists(id: u32) -> bool {
     !matches!(sys!(Sysno::kill, id as usize, 0_usize), Err(Errno(libc::ESRCH)))
 }
 
+/// Whether the calling process has a child that lives, or that it has not waited for.
+pub fn has_children() -> bool {
+    let how = libc::WNOHANG | libc::WNOWAIT | libc::WEXITED | libc::__WALL;
+    let all = libc::P_ALL as usize;
+    let found = sys!(Sysno::waitid, all, 0_usize, 0_usize, how as usize, 0_usize);
+    found != Err(Errno(libc::ECHILD))
+}
+
 /// `sched_yield`.
 pub fn yield_now() {
     let _ = sys!(Sysno::sched_yield);

@@ -20,6 +20,8 @@ pub(crate) struct Device {
     cradle: AtomicU32,
 }
 
+/// Children of one process that have not begun, each with a page that waits for it.
+const UNBORN_MAX: usize = 32;
 
 impl Device {
     /// A device for this process; `None`: the arena has no page left. `born`: the page that waits
@@ -67,16 +69,24 @@ impl Device {
         let pages = (0..PROCS).filter_map(|index| self.arena.proc_page(index));
         let mut others = pages.map(ProcPage::pid).filter(|pid| *pid != 0 && *pid != own);
         // A child that has not begun yet lives, also if its parent has ended meanwhile.
-        !others.any(|pid| pid & UNBORN != 0 || raw::exists(pid))
+        !others.any(|pid| match pid & UNBORN {
+            0 => raw::exists(pid),
+            _ => pid != own | UNBORN || self.is_borrowed() || raw::has_children(),
+        })
     }
 
-    /// Before a fork: the child is one of the family from now on. After a fork that failed the page
-    /// waits for the next.
+    /// Before a fork: the child is one of the family from now on. It has a page of its own, since the
+    /// child of the last fork may not have begun either. After a fork that failed the page waits for
+    /// the next, unless there are children; then it is one of a few.
     pub(crate) fn expect_child(&self) {
         let unborn = self.pid() | UNBORN;
-        let page = |index: u32| self.arena.proc_page(index as usize);
-        if page(self.cradle.load(Ordering::Relaxed)).is_some_and(|page| page.pid() == unborn) {
-            return;
+        let cradle = self.arena.proc_page(self.cradle.load(Ordering::Relaxed) as usize);
+        if cradle.is_some_and(|page| page.pid() == unborn) {
+            let pages = (0..PROCS).filter_map(|index| self.arena.proc_page(index));
+            let waiting = pages.filter(|page| page.pid() == unborn).count();
+            if waiting >= UNBORN_MAX || !raw::has_children() {
+                return;
+            }
         }
         self.cradle.store(self.expect_another(), Ordering::Relaxed);
     }
@@ -110,5 +120,39 @@ impl Device {
         self.asides.after_fork();
         self.control.after_fork();
         self.queues.after_fork(&keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn children_that_have_not_begun_are_alive_each_by_itself() {
+        let device = Device::new(Arena::create(|fd| fd).unwrap(), None).unwrap();
+        assert!(device.is_alone());
+        // While there is one, it may be it that has not begun.
+        let mut child = std::process::Command::new("sleep").arg("9").spawn().unwrap();
+        let page = |index: u32| device.arena.proc_page(index as usize).unwrap();
+        let unborn = device.pid() | UNBORN;
+        device.expect_child();
+        let first = device.cradle.load(Ordering::Relaxed);
+        device.expect_child();
+        let second = device.cradle.load(Ordering::Relaxed);
+        assert_ne!(first, second);
+        // One has begun, and ended.
+        page(second).leave(unborn);
+        assert!(!device.is_alone());
+        page(first).leave(unborn);
+        assert!(device.is_alone());
+        // Forks that fail do not use all pages up.
+        for _ in 0..2 * UNBORN_MAX {
+            device.expect_child();
+        }
+        let waits = |index: &u32| page(*index).pid() == unborn;
+        assert_eq!((0..PROCS as u32).filter(waits).count(), UNBORN_MAX);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
