@@ -1,4 +1,5 @@
-//! The lock that forked processes share: one holder at a time, also when one has died.
+//! The lock that forked processes share: one holder at a time, also when one has died. And the gate:
+//! nobody is behind it while it is shut.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p smc-core --release --test loom_lock`
 #![cfg(loom)]
@@ -10,7 +11,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use loom_common::check;
-use smc_core::sync::{AtomicU32, Ordering, RawLock};
+use smc_core::sync::{pause, AtomicU32, Gate, Ordering, RawLock};
 
 /// A number that only the lock's holder touches; loom reports a race.
 struct Guarded {
@@ -101,5 +102,55 @@ fn a_dying_holder_is_followed_by_one() {
         shared.die_holding_it();
         heir.join().unwrap();
         assert_eq!(shared.number(), 2);
+    });
+}
+
+/// A table of which threads take something away, and of which another makes copies.
+struct Table {
+    gate: Gate,
+    /// Loom reports a race: one part is written by each closer, all are read by the copier.
+    parts: [UnsafeCell<u32>; 2],
+}
+
+// SAFETY: requires that threads may share it: who writes is behind the gate, who reads has shut it,
+// and loom reports where that is not enough.
+unsafe impl Sync for Table {}
+
+impl Table {
+    fn close(&self, at: usize) {
+        while !self.gate.enter() {
+            pause();
+        }
+        // SAFETY: requires exclusive access: a closer has its own part, and no copier is at work.
+        self.parts[at].with_mut(|part| unsafe { *part += 1 });
+        self.gate.leave();
+    }
+
+    fn copy(&self) -> u32 {
+        self.gate.shut();
+        while !self.gate.is_empty() {
+            pause();
+        }
+        // SAFETY: requires that nobody writes: no closer is behind the gate.
+        let copy = self.parts.iter().map(|part| part.with(|part| unsafe { *part })).sum();
+        self.gate.open();
+        copy
+    }
+}
+
+#[test]
+fn nothing_is_taken_away_from_what_is_being_copied() {
+    check(3, || {
+        let parts = [0, 1].map(|_| UnsafeCell::new(0));
+        let table = Arc::new(Table { gate: Gate::new(), parts });
+        let closers = [0, 1].map(|at| {
+            let table = table.clone();
+            thread::spawn(move || table.close(at))
+        });
+        assert!(table.copy() <= 2);
+        for closer in closers {
+            closer.join().unwrap();
+        }
+        assert_eq!(table.copy(), 2);
     });
 }

@@ -1,16 +1,21 @@
-//! Children that are being started as other programs, one after the other.
+//! Children and next images that are being made.
 //!
-//! A child inherits every carrier that is open when the kernel copies the descriptors, and cannot tell
-//! which of two was meant for it. So only one of a process is open to inheritance at a time: until the
-//! call that starts the child is over or, where that waits for the child's end (`system`), until the
-//! new image has taken what was left for it.
+//! Who will hold a connection is counted before the kernel copies the descriptors. Between the two no
+//! other thread may take one away: a child would be counted that does not have it, so that the last
+//! process that has it does not know that it is, or one would have it that knows nothing of it.
+//!
+//! Children that will be other programs are started one after the other. One inherits every carrier
+//! that is open when the kernel copies the descriptors, and cannot tell which of two was meant for it.
+//! So only one of a process is open to inheritance at a time: until the call that starts the child is
+//! over or, where that waits for the child's end (`system`), until the new image has taken what was
+//! left for it.
 use super::Packed;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Gate, Ordering};
 use crate::sys::lock::Lock;
 use crate::sys::raw;
-use crate::sys::thread::Critical;
+use crate::sys::thread::{self, Critical};
 
-/// A child that has not begun by then is not waited for.
+/// A child that has not begun by then, and a number that has not gone, is not waited for.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// See the module's text.
@@ -21,6 +26,19 @@ pub struct Births {
     pub current: Lock<Option<Birth>>,
     /// There has been one.
     any: AtomicBool,
+    /// Threads that take descriptors away are behind it; it is shut by [`Self::current`], and while a
+    /// fork or an exec is under way.
+    closing: Gate,
+}
+
+/// A descriptor is taken away by the thread that has this.
+#[derive(Debug)]
+pub struct Closing<'a>(&'a Gate);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 /// One start of a child.
@@ -33,10 +51,78 @@ pub struct Birth {
 impl Births {
     /// None is under way.
     pub fn new() -> Self {
-        Self { current: Lock::new(None), any: AtomicBool::new(false) }
+        Self { current: Lock::new(None), any: AtomicBool::new(false), closing: Gate::new() }
+    }
+
+    /// Before a descriptor is taken away: waits until no child is being made.
+    pub fn closing(&self) -> Closing<'_> {
+        if !self.closing.enter() {
+            self.enter_late();
+        }
+        Closing(&self.closing)
+    }
+
+    #[cold]
+    fn enter_late(&self) {
+        let began = raw::monotonic_ns();
+        while !self.closing.enter() {
+            // A handler of libc's or of the program's, in the middle of what this thread makes.
+            if thread::is_making() || raw::monotonic_ns() > began + PATIENCE_NS {
+                return self.closing.force();
+            }
+            self.see_end();
+            raw::yield_now();
+        }
+    }
+
+    /// A child that has taken what is its own is there, also if the call that started it goes on.
+    fn see_end(&self) {
+        let _critical = Critical::enter();
+        let Some(mut current) = self.current.try_lock() else { return };
+        if current.as_ref().is_some_and(Birth::is_over) {
+            self.replace(&mut current, None);
+        }
+    }
+
+    /// From now on, until [`Self::let_close`], no other thread takes a descriptor away.
+    pub fn keep_all(&self) {
+        thread::begins_to_make();
+        self.closing.shut();
+        self.await_closing();
+    }
+
+    /// Who waits for the peer in a `close` is not waited for without end.
+    fn await_closing(&self) {
+        let began = raw::monotonic_ns();
+        while !self.closing.is_empty() {
+            if raw::monotonic_ns() > began + PATIENCE_NS {
+                self.closing.give_up();
+            }
+            raw::yield_now();
+        }
+    }
+
+    /// The child, or the next image, is there, or does not come.
+    pub fn let_close(&self) {
+        self.closing.open();
+        thread::ends_to_make();
+    }
+
+    /// The one that is under way is another one, or none.
+    fn replace(&self, current: &mut Option<Birth>, next: Option<Birth>) {
+        match (current.is_some(), next.is_some()) {
+            (false, true) => self.closing.shut(),
+            (true, false) => self.closing.open(),
+            _ => {}
+        }
+        if let Some(packed) = current.and_then(|birth| birth.packed) {
+            packed.let_inherit(false);
+        }
+        *current = next;
     }
 
     /// Before anything is made for a child: waits for its turn. What it is named by in the calls below.
+    /// Until it is there no other thread takes a descriptor away.
     pub fn begin(&self) -> u64 {
         // Relaxed: it is asked in copies of this process, made under the lock.
         self.any.store(true, Ordering::Relaxed);
@@ -47,12 +133,12 @@ impl Births {
             let mut current = self.current.lock();
             match &*current {
                 Some(earlier) if !earlier.is_over() && patient => {}
-                earlier => {
-                    if let Some(packed) = earlier.and_then(|birth| birth.packed) {
-                        packed.let_inherit(false);
-                    }
+                _ => {
                     let number = raw::monotonic_ns();
-                    *current = Some(Birth { number, packed: None });
+                    self.replace(&mut current, Some(Birth { number, packed: None }));
+                    drop(current);
+                    thread::begins_to_make();
+                    self.await_closing();
                     return number;
                 }
             }
@@ -82,8 +168,9 @@ impl Births {
         let _critical = Critical::enter();
         let mut current = self.current.lock();
         if current.is_some_and(|birth| birth.number == number) {
-            *current = None;
+            self.replace(&mut current, None);
         }
+        thread::ends_to_make();
     }
 
     /// In the child of a fork: what its parent was about to start is not its own.
@@ -92,6 +179,7 @@ impl Births {
         if let Some(packed) = current.and_then(|birth| birth.packed) {
             packed.close();
         }
+        self.closing.reset();
     }
 }
 
@@ -153,5 +241,48 @@ mod tests {
         births.end(births.begin());
         births.end(births.begin());
         [first, second].into_iter().for_each(Packed::close);
+    }
+
+    #[test]
+    fn no_descriptor_goes_while_a_child_is_made() {
+        let births = Births::new();
+        let gone = AtomicBool::new(false);
+        let close = || {
+            let _closing = births.closing();
+            gone.store(true, Ordering::Release);
+        };
+        let seen = || {
+            std::thread::sleep(core::time::Duration::from_millis(20));
+            gone.swap(false, Ordering::AcqRel)
+        };
+        births.keep_all();
+        std::thread::scope(|scope| {
+            let closer = scope.spawn(close);
+            assert!(!seen());
+            births.let_close();
+            closer.join().unwrap();
+            assert!(seen());
+        });
+        // The thread that makes it may; so may all when it is there, whoever waits for its end.
+        let _alone = HAS_CARRIERS.lock();
+        let number = births.begin();
+        close();
+        assert!(seen());
+        let (manifest, packed) = packed();
+        births.open(number, packed);
+        std::thread::scope(|scope| {
+            let closer = scope.spawn(close);
+            assert!(!seen());
+            manifest.manifest().taken.store(1, Ordering::Release);
+            closer.join().unwrap();
+            assert!(seen());
+        });
+        births.end(number);
+        // One who does not come back is given up.
+        core::mem::forget(births.closing());
+        births.keep_all();
+        births.let_close();
+        assert!(!thread::is_making());
+        packed.close();
     }
 }

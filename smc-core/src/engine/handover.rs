@@ -36,6 +36,8 @@ pub struct Plan {
     holder: u32,
     /// A child's turn to be started.
     turn: Option<u64>,
+    /// No other thread takes a descriptor away meanwhile.
+    keeps_all: bool,
     /// While they are held no signal handler of the program may run into them.
     critical: Option<Critical>,
 }
@@ -110,7 +112,15 @@ pub fn exec_failed(plan: Plan) {
     if plan.heir == Some(Heir::Same) {
         for_each_conn(process, |ctx| ctx.keeps());
     }
-    let Some(packed) = plan.packed else { return };
+    if let Some(packed) = plan.packed {
+        take_back_packed(process, &plan, packed);
+    }
+    if plan.keeps_all {
+        process.births.let_close();
+    }
+}
+
+fn take_back_packed(process: &Process, plan: &Plan, packed: Packed) {
     if let Some(handover) = packed.open() {
         let mut seen = ConnSet::new();
         for (fd, index) in handover.manifest().conns() {
@@ -187,7 +197,10 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     }
     let signals = raw::signal_mask();
     let critical = Critical::enter();
-    let mut plan = Plan { heir: Some(heir), ..Plan::default() };
+    let mut plan = Plan { heir: Some(heir), keeps_all: heir == Heir::Same, ..Plan::default() };
+    if plan.keeps_all {
+        process.births.keep_all();
+    }
     let mut inherited = ConnSet::new();
     let mut standard = ConnSet::new();
     let mut any = false;
@@ -201,7 +214,7 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
     // Asked only where it matters: it means to look at files.
     let target = if any { target() } else { Target::Foreign };
     if target == Target::Nothing {
-        return Plan::default();
+        return plan;
     }
     let mut handover = None;
     if any && target == Target::Ours && may_hand_over(process) {
@@ -276,10 +289,18 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
         for_each_conn(process, |ctx| {
             if !inherited.has(ctx.index) {
                 // It is closed by the exec.
-                if let Some(ctx) = ctx.steady().filter(|_| !ctx.is_shared()) {
-                    ctx.lay_last();
+                let alone = !ctx.is_shared();
+                let lay_last = || ctx.steady().into_iter().for_each(|ctx| ctx.lay_last());
+                if alone {
+                    lay_last();
                 }
-                ctx.gives_up();
+                // Another holder may have gone meanwhile, and have seen this one.
+                if ctx.gives_up() && !alone {
+                    lay_last();
+                    if let Some(handover) = plan.packed.and_then(|packed| packed.open()) {
+                        handover.manifest().add_end(ctx.index, false);
+                    }
+                }
             }
         });
     }

@@ -224,6 +224,7 @@ pub fn dup_onto(old: c_int, new: c_int, flags: c_int, real: impl FnOnce() -> isi
     }
     // The old number must be open, or nothing happens to the new one.
     raw::fcntl(old, libc::F_GETFD, 0)?;
+    let _closing = process.births.closing();
     forget(process, new);
     if !streams::is_seen(new) {
         // Before a stream finds it there.
@@ -241,6 +242,7 @@ pub fn close(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
     if fdtable::entry(fd) == Entry::internal() {
         return Err(Errno::BADF);
     }
+    let _closing = process.births.closing();
     forget(process, fd);
     Ok(real())
 }
@@ -262,6 +264,7 @@ pub fn close_range(
         return Ok(real(first, last));
     }
     let ends = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 && !borrowed;
+    let _closing = ends.then(|| process.births.closing());
     let mut from = first;
     for (fd, entry) in fdtable::all() {
         let number = fd.unsigned_abs();

@@ -15,6 +15,8 @@ use libc::{c_int, msghdr};
 /// `pthread_atfork` prepare handler.
 pub fn fork_prepare() {
     let Some(process) = process::get() else { return };
+    // First: who closes a connection needs what is locked below.
+    process.births.keep_all();
     process.steady.hold();
     process.device.control.lock_for_fork();
     process.epolls.lock_for_fork();
@@ -95,6 +97,7 @@ fn fork_done(process: &Process) {
     process.device.control.unlock_after_fork();
     // SAFETY: as above.
     unsafe { process.steady.let_go() };
+    process.births.let_close();
 }
 
 /// `pthread_atfork` parent handler.

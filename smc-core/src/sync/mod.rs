@@ -1,9 +1,10 @@
-//! Atomics, fences and the lock that both sides of a `fork` share.
+//! Atomics, fences, the gate, and the lock that both sides of a `fork` share.
 //!
 //! Everything above takes its atomics from here, never from `core::sync::atomic`: under
 //! `--cfg loom` the same names are loom's, so that the ring and the sleep/wake protocol are
 //! model-checked as they stand.
 mod fence;
+mod gate;
 mod lock;
 mod pad;
 
@@ -17,6 +18,7 @@ pub use core::sync::atomic::{
 };
 
 pub use fence::{fence_after_rmw, full_fence};
+pub use gate::Gate;
 pub use lock::{LockGuard, RawLock};
 pub use pad::Pad128;
 

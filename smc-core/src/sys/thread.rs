@@ -24,6 +24,8 @@ struct Thread {
     ran: AtomicU32,
     /// The records that calls of this thread hold, one more than their number, and how often.
     held: [(AtomicU32, AtomicU32); HOLDS],
+    /// Children, or next images, that it is about to make.
+    makes: AtomicU32,
 }
 
 /// Connections that calls of one thread can hold at a time.
@@ -69,6 +71,24 @@ pub fn forget_holds(record: u32) -> u32 {
         of.store(0, Ordering::Relaxed);
         count.swap(0, Ordering::Relaxed)
     })
+}
+
+/// This thread begins to make a child or a next image.
+pub fn begins_to_make() {
+    with(|thread| thread.makes.fetch_add(1, Ordering::Relaxed));
+}
+
+/// It has done so, or not; in the child nothing is being made.
+pub fn ends_to_make() {
+    with(|thread| {
+        let less = |makes: u32| makes.checked_sub(1);
+        let _ = thread.makes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    });
+}
+
+/// Whether this thread is in the middle of that.
+pub fn is_making() -> bool {
+    with(|thread| thread.makes.load(Ordering::Relaxed) != 0)
 }
 
 /// This thread's id.
