@@ -11,7 +11,7 @@
 //! left for it.
 use super::Packed;
 use crate::sync::{AtomicBool, Gate, Ordering};
-use crate::sys::lock::Lock;
+use crate::sys::lock::{Guard, Lock};
 use crate::sys::raw;
 use crate::sys::thread::{self, Critical};
 
@@ -148,6 +148,12 @@ impl Births {
         }
     }
 
+    /// While it is held no child is on its way that has been counted and does not exist; `None`: one is.
+    pub fn none(&self) -> Option<Guard<'_, Option<Birth>>> {
+        let current = self.current.try_lock()?;
+        current.as_ref().is_none_or(Birth::is_over).then_some(current)
+    }
+
     /// Opens what was packed for the child to inheritance.
     pub fn open(&self, number: u64, packed: Packed) {
         let _critical = Critical::enter();
@@ -267,13 +273,14 @@ mod tests {
         let _alone = HAS_CARRIERS.lock();
         let number = births.begin();
         close();
-        assert!(seen());
+        assert!(seen() && births.none().is_none());
         let (manifest, packed) = packed();
         births.open(number, packed);
         std::thread::scope(|scope| {
             let closer = scope.spawn(close);
             assert!(!seen());
             manifest.manifest().taken.store(1, Ordering::Release);
+            assert!(births.none().is_some());
             closer.join().unwrap();
             assert!(seen());
         });

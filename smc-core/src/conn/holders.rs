@@ -68,7 +68,7 @@ impl Ctx<'_> {
         let _critical = Critical::enter();
         // Asked first: once this process is counted out, another may be the only holder, do what it
         // likes with the record, and end. No child is made between that and the count.
-        let no_birth = self.process.births.current.try_lock();
+        let no_birth = self.process.births.none();
         let counted = self.conn.procs.load(Ordering::Acquire);
         let killed = no_birth.is_some() && counted > 1 && self.process.device.is_alone();
         // AcqRel: of several processes one is the last.
@@ -92,7 +92,7 @@ impl Ctx<'_> {
         let _critical = Critical::enter();
         // No child is made, and counted, between the look and the correction: the one that held it at
         // the first look may have ended by the rules meanwhile.
-        let Some(_no_birth) = self.process.births.current.try_lock() else { return true };
+        let Some(_no_birth) = self.process.births.none() else { return true };
         if !self.process.device.is_alone() {
             return true;
         }
