@@ -11,6 +11,7 @@ pub mod ready;
 pub mod role;
 pub mod stats;
 pub mod talk;
+pub mod threads;
 
 pub use artefacts::{compile_c, find_library, preload_library, program, scratch, smc_run, Scratch};
 pub use run::{End, Outcome};

@@ -5,7 +5,7 @@ use super::plan::{Cause, Finish};
 use super::state::{self, Kind};
 use super::stream::Work;
 use crate::harness::net::{self, close, recv, set_nonblocking, shutdown, Errno, Fd};
-use crate::harness::process;
+use crate::harness::{process, threads};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -84,12 +84,11 @@ impl Work<'_> {
 
     fn shut_under(&self) {
         state::own().did(Kind::ShutUnder);
-        std::thread::scope(|scope| {
-            scope.spawn(|| self.expect_end(self.fd(), &[]));
+        threads::all(&[&|| self.expect_end(self.fd(), &[]), &|| {
             Self::give_time();
             // The peer may have everything, and have closed.
             let _ = shutdown(self.fd(), libc::SHUT_RDWR);
-        });
+        }]);
     }
 
     /// By a number of its own, so that no call finds a number that somebody else has got since.
@@ -97,11 +96,10 @@ impl Work<'_> {
         state::own().did(Kind::ClosedUnder);
         let last = process::dup2(self.fd(), numbers::last_spot(self.index)).unwrap();
         self.close_all();
-        std::thread::scope(|scope| {
-            // The thread may come late.
-            scope.spawn(|| self.expect_end(last, &[libc::EBADF]));
+        // The thread may come late.
+        threads::all(&[&|| self.expect_end(last, &[libc::EBADF]), &|| {
             Self::give_time();
             close(last).unwrap();
-        });
+        }]);
     }
 }

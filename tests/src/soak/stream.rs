@@ -9,9 +9,16 @@ use super::state::{self, Kind, Progress};
 use super::trigger::{self, Left};
 use super::wait::serve_all;
 use crate::harness::net::{self, set_nonblocking, shutdown, Errno, Fd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use crate::harness::threads;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
+
+thread_local! {
+    /// The call that this thread has made last.
+    static LAST: Cell<Option<Kind>> = const { Cell::new(None) };
+}
 
 /// Threads for each direction that share a connection.
 const SHARERS: usize = 3;
@@ -132,7 +139,9 @@ impl<'a> Work<'a> {
         format!("{end} {} ({style:?}, {cause:?})", self.index)
     }
     pub(super) fn failed(&self, call: &str, error: Errno) -> ! {
-        panic!("{}: {call} after {} sent, {} got: {error}", self.name(), self.sent(), self.got())
+        let by = LAST.get().map_or_else(String::new, |kind| format!(" ({kind:?})"));
+        let (sent, got) = (self.sent(), self.got());
+        panic!("{}: {call}{by} after {sent} sent, {got} got: {error}", self.name())
     }
 
     /// Leaves shared memory if it is time, or gives up; `by_got`: called after a receive.
@@ -215,6 +224,7 @@ impl<'a> Work<'a> {
         let fd = self.number(way, false);
         let look = Look::before(way, fd.fd, false);
         let (kind, sent) = send_by(way, fd.fd, &mut data, self.means(flags, len as u64 != left));
+        LAST.set(Some(kind));
         let n = match sent {
             Err(error) if self.has_lost_peer(error) => return Ok(true),
             other => other?,
@@ -247,6 +257,7 @@ impl<'a> Work<'a> {
         let fd = self.number(way, true);
         let look = Look::before(way, fd.fd, true);
         let (kind, taken) = recv_by(way, fd.fd, &mut data, self.means(flags, false));
+        LAST.set(Some(kind));
         let taken = match taken {
             Err(error) if self.has_lost_peer(error) => return Ok(true),
             other => other?,
@@ -350,18 +361,15 @@ impl<'a> Work<'a> {
         if each > 1 {
             state::own().did(Kind::SharedByThreads);
         }
-        std::thread::scope(|scope| {
-            let senders: Vec<_> = (0..each)
-                .map(|_| scope.spawn(|| self.go_on("send", || self.send_some(0))))
-                .collect();
-            for _ in 1..each {
-                scope.spawn(|| self.go_on("recv", || self.recv_some(0)));
-            }
-            scope.spawn(|| {
-                senders.into_iter().for_each(|sender| sender.join().unwrap());
+        let senders = AtomicUsize::new(each);
+        let send = || {
+            self.go_on("send", || self.send_some(0));
+            if senders.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.all_sent();
-            });
-            self.go_on("recv", || self.recv_some(0));
-        });
+            }
+        };
+        let receive = || self.go_on("recv", || self.recv_some(0));
+        let both: [&(dyn Fn() + Sync); 2] = [&send, &receive];
+        threads::all(&both.repeat(each));
     }
 }

@@ -112,7 +112,9 @@ fn by_stream(fd: Fd, data: &[u8]) -> Res {
     let stream = unsafe { libc::fdopen(copy, c"w".as_ptr()) };
     assert!(!stream.is_null(), "fdopen: {}", Errno::last());
     let put = call!(libc::fwrite(data.as_ptr().cast(), 1, data.len(), stream))?;
-    let flushed = call!(libc::fflush(stream));
+    // It says how much it took, not that it failed.
+    let error = Errno::last();
+    let flushed = if put < data.len() { Err(error) } else { call!(libc::fflush(stream)) };
     let closed = call!(libc::fclose(stream));
     flushed.and(closed).map(|_| put)
 }
