@@ -20,7 +20,9 @@ impl Ctx<'_> {
         if conn.phase() != phase::ATTACHED {
             return Ok(real());
         }
-        if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+        let ends_tx = how == libc::SHUT_WR || how == libc::SHUT_RDWR;
+        let ends_rx = how == libc::SHUT_RD || how == libc::SHUT_RDWR;
+        if ends_tx {
             // Under the lock: what other threads send is before this, or fails. The FIN follows.
             let _tx = self.lay_copies(libc::MSG_MORE);
             conn.raise(flag::TX_SHUT);
@@ -29,8 +31,12 @@ impl Ctx<'_> {
                 own.flags.fetch_or(flags::DONE_WRITING, Ordering::Release);
             }
         }
+        let ended_tx = ends_tx || conn.has(flag::TX_SHUT);
+        if (ends_tx || ends_rx) && ended_tx && (ends_rx || conn.has(flag::RX_SHUT)) {
+            self.await_copies();
+        }
         let result = real();
-        if result == 0 && (how == libc::SHUT_RD || how == libc::SHUT_RDWR) {
+        if result == 0 && ends_rx {
             conn.raise(flag::RX_SHUT);
         }
         // Threads of this side that wait in a call on it; the kernel tells the epoll instances.

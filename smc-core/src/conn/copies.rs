@@ -87,6 +87,9 @@ impl Ctx<'_> {
             }
             done += sent;
         }
+        if flags & libc::MSG_MORE == 0 {
+            tcp::push(self.fd());
+        }
         Some(Copied { offset, len: done, ..nothing })
     }
 
@@ -272,6 +275,30 @@ impl Ctx<'_> {
         }
     }
 
+    /// Both directions are about to be shut: what comes over TCP from then on the kernel answers with a
+    /// reset (`tcp_rcv_state_process`, RFC 1122 4.2.2.13). So the peer lays no copies from now on, and
+    /// those that are on their way are waited for, and taken out: the ring has the same bytes.
+    pub(super) fn await_copies(&self) {
+        let Some(link) = self.link() else { return };
+        if self.conn.rx_mode.load(Ordering::Acquire) != MODE_RING {
+            return;
+        }
+        link.say_ending();
+        if !link.peer().copying || self.conn.has(flag::COPIES_PASSED) || !self.await_copied() {
+            return;
+        }
+        let _rx = self.conn.lock_rx();
+        let copied = link.copied();
+        if copied == Copied::PROMISE {
+            return;
+        }
+        let begins = || self.tcp_read().is_ok_and(|read| read >= copied.offset);
+        let end = copied.offset.saturating_add(copied.len as u64);
+        if copied.len == 0 || (begins() && self.read_up_to(end, LOOKS) == Read::All) {
+            self.conn.raise(flag::COPIES_PASSED);
+        }
+    }
+
     /// Reader that has said that it has left: whether TCP has, or will have, every byte from where
     /// it stands on, and nothing else.
     pub(super) fn finds_the_rest(&self, rx: &mut RxGuard<'_>) -> bool {
@@ -297,7 +324,11 @@ impl Ctx<'_> {
         if unread(rx) > copied.len - taken {
             return false;
         }
-        let passed = self.conn.has(flag::COPIES_PASSED) || taken == 0;
+        if self.conn.has(flag::COPIES_PASSED) {
+            // Taken out while the ring still had them, if it has any.
+            return unread(rx) == 0;
+        }
+        let passed = taken == 0;
         let begun = || self.tcp_read().is_ok_and(|read| read >= copied.offset);
         let end = copied.offset.saturating_add(taken as u64);
         passed || (begun() && self.read_up_to(end, LOOKS) == Read::All)

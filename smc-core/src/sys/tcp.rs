@@ -60,6 +60,19 @@ pub fn written(fd: c_int, connecting_side: bool) -> Result<u64, Errno> {
     }
 }
 
+/// Lets what was written go out at once: its last segment would wait until the peer, which need not
+/// hurry, has acknowledged the others (Nagle), or for more (TCP_CORK).
+pub fn push(fd: c_int) {
+    let mut before: c_int = 0;
+    let known = raw::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &mut before).is_ok();
+    if known
+        && raw::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32).is_ok()
+        && before == 0
+    {
+        let _ = raw::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &before);
+    }
+}
+
 /// For [`read_so_far`]: FIONREAD tells.
 pub const BY_FIONREAD: Option<fn() -> Result<u32, Errno>> = None;
 
