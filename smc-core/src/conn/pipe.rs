@@ -6,11 +6,13 @@ use super::feed::{Fed, Waits};
 use super::file::load;
 use super::wait::poll_fds;
 use super::{rx, Ctx};
-use crate::arena::phase;
+use crate::arena::{phase, MODE_RING};
 use crate::errno::{Errno, Ret};
 use crate::ring::Piece;
-use crate::sys::iov::Bufs;
+use crate::sync::Ordering;
+use crate::sys::iov::{output, Bufs};
 use crate::sys::{raw, tcp};
+use crate::transport::{Link, Receiver};
 use libc::{c_int, pollfd};
 
 /// Bytes that leave a ring at a time.
@@ -151,12 +153,13 @@ pub(crate) fn from_conn(
             Err(_) if moved > 0 => break,
             Err(errno) => return Err(errno),
         }
-        let taken = match raw::write_nowait(pipe, buffer.as_ptr(), seen) {
-            Ok(n) => n,
+        let taken = match hand_over(ctx, pipe, buffer.as_mut_ptr(), seen) {
+            Ok(Some(n)) => n,
+            // Somebody else has taken it, or it comes again over TCP.
+            Ok(None) => continue,
             Err(_) if moved > 0 => break,
             Err(errno) => return Err(errno),
         };
-        recv_self(ctx, &Bufs::One(buffer.as_mut_ptr(), taken), libc::MSG_DONTWAIT)?;
         moved += taken;
         room.take(taken);
         if taken < seen {
@@ -164,6 +167,49 @@ pub(crate) fn from_conn(
         }
     }
     Ok(moved.cast_signed())
+}
+
+/// Puts up to `len` bytes, which have just been looked at, into the pipe, and takes them out of the
+/// connection. `None`: they are not there any more.
+fn hand_over(
+    ctx: &Ctx<'_>,
+    pipe: c_int,
+    buffer: *mut u8,
+    len: usize,
+) -> Result<Option<usize>, Errno> {
+    let mut rx = ctx.conn.lock_rx();
+    if ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING {
+        // Under the lock: who leaves the ring meanwhile would get what has been put into the pipe again.
+        let Some(link) = ctx.link() else { return Err(Errno::PROTO) };
+        let mut receiver = link.receiver(&mut rx);
+        let queued = receiver.ready().unwrap_or(0);
+        if queued > 0 {
+            let seen = receiver.peek(output(buffer, len.min(queued)), 0);
+            let seen = seen.map_err(|_| Errno::PROTO)?;
+            let put = raw::write_nowait(pipe, buffer, seen)?;
+            let _ = receiver.discard(put);
+            receiver.done();
+            ctx.conn.count_rx(&rx, put);
+            drop(rx);
+            ctx.process.page().smc_rx.add(put as u64);
+            return Ok(Some(put));
+        }
+    }
+    drop(rx);
+    // A pipe that can be written to takes a page.
+    match recv_self(ctx, &Bufs::One(buffer, len.min(PAGE)), libc::MSG_DONTWAIT) {
+        Ok(0) | Err(Errno::AGAIN) => Ok(None),
+        Ok(got) => {
+            let mut put = 0;
+            while put < got {
+                // Unless somebody else has filled it.
+                await_pipe(ctx, pipe, libc::POLLOUT, false)?;
+                put += raw::write_nowait(pipe, buffer.wrapping_add(put), got - put)?;
+            }
+            Ok(Some(got))
+        }
+        Err(errno) => Err(errno),
+    }
 }
 
 /// A receiving call of ours on the program's behalf.
