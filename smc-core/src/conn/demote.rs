@@ -172,7 +172,8 @@ impl Ctx<'_> {
                 match self.recall_some(&mut tx, recalled, 0) {
                     Ok(0) => break,
                     Ok(sent) => tx.recalled += sent,
-                    Err(Errno::AGAIN) => return false,
+                    // The number goes in another thread: who closes the connection sends the rest.
+                    Err(Errno::AGAIN | Errno::BADF) => return false,
                     // Nobody reads it.
                     Err(_) => break,
                 }

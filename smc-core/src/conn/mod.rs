@@ -34,6 +34,7 @@ mod mark;
 pub(crate) mod needs;
 pub(crate) mod numbers;
 pub(crate) mod opts;
+pub(crate) mod owed;
 pub(crate) mod pipe;
 pub(crate) mod ready;
 pub(crate) mod rx;

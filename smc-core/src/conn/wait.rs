@@ -2,6 +2,7 @@
 //!
 //! The sleep is one `ppoll` on the queue's bell, the TCP socket (for the peer's end) and the
 //! control channel; it is the only place where a thread can be cancelled.
+use super::owed::pay_all;
 use super::Ctx;
 use crate::arena::flag;
 use crate::errno::Errno;
@@ -70,6 +71,8 @@ impl Ctx<'_> {
         if let Some(armed) = armed {
             doorbell::arm(armed);
         }
+        // What is paid may be news for this very call.
+        let owing = pay_all(self.process);
         if ready() {
             return Ok(Woken::Look);
         }
@@ -81,8 +84,8 @@ impl Ctx<'_> {
             pollfd { fd: group.control(), events: libc::POLLIN, revents: 0 },
         ];
         // Without a bell of our own, or where who has news may have no way to ring it, look now and
-        // then.
-        let short = armed.is_none() || self.may_miss_bells();
+        // then; also where a peer is owed more than TCP has room for.
+        let short = armed.is_none() || self.may_miss_bells() || owing;
         let left = deadline.left();
         let ns = if short { Some(left.unwrap_or(u64::MAX).min(SHORT_MS * 1_000_000)) } else { left };
         let got = poll_fds(self.process, &mut fds, ns);

@@ -1,6 +1,7 @@
 //! `epoll_wait` and its kin.
 use super::instance::{Instance, TAG_BELL, TAG_INNER};
 use super::registry::{Sink, State};
+use crate::conn::owed::pay_all;
 use crate::conn::wait::{Deadline, SHORT_MS};
 use crate::sys::thread::{last_errno, outside_unless_interrupted};
 use crate::errno::{Errno, Ret};
@@ -139,13 +140,15 @@ fn arm_and_gather(
     short: &mut bool,
 ) -> bool {
     settle_nested(process, instance);
+    instance.arm(process, &instance.state.lock());
+    // What is paid may be news for this very call.
+    let owing = pay_all(process);
     let mut state = instance.state.lock();
-    instance.arm(process, &state);
     if state.inner > 0 && state.has_news(process) {
         kernel_now(process, instance, &mut state, out);
     }
     state.collect(instance, process, out);
-    *short = state.may_miss_bells(process);
+    *short = owing || state.may_miss_bells(process);
     out.count > 0
 }
 

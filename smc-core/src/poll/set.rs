@@ -2,6 +2,7 @@
 use super::held::Held;
 use crate::arena::{flag, phase, MODE_TCP};
 use crate::conn::switch::Inside;
+use crate::conn::owed::pay_all;
 use crate::conn::spin::Spin;
 use crate::conn::wait::{to_timespec, Deadline};
 use crate::sys::thread::{keep_errno, last_errno, outside_unless_interrupted};
@@ -243,6 +244,8 @@ fn sleep(
     let queue = process.device.queues.borrow()?;
     let mut extra = Fds::new();
     let (wishes, all) = Wishes::new(process, fds, &queue, &mut extra);
+    // What is paid may be news for this very call.
+    let all = !pay_all(process) && all;
     if any_ring(process, fds) {
         return Ok(false);
     }

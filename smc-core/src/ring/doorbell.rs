@@ -101,6 +101,18 @@ pub fn announce_own(
     }
 }
 
+/// Wakes all sleepers of the other side, for whatever they wait: news that belongs to no connection of
+/// theirs has just been published, with a full fence behind it.
+#[cold]
+pub fn wake_all(slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
+    for (index, slot) in slots.iter().enumerate() {
+        // Relaxed: ordered by that fence. Of several announcers the swap lets one ring.
+        if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
+            ring_bell(index);
+        }
+    }
+}
+
 #[inline(never)]
 fn tell(
     conn: usize,

@@ -14,7 +14,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// "SMCLGRP1": a region that is complete.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SMCLGRP1");
 /// The version of this layout; both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Connections of one link group, as many as the kernel's (`SMC_RMBS_PER_LGR_MAX`).
 pub const CONNS: usize = 256;
 /// 64-bit words of a bitmap of connections.
@@ -38,6 +38,9 @@ pub struct RegionHeader {
     pub forked: AtomicU32,
     /// Connections that the client asks the server to attach; set by the client, taken by the server.
     pub requests: [AtomicU64; CONN_WORDS],
+    /// Connections whose ring the client has left, and may have bytes to get over TCP from it, and those
+    /// that the server has; set by the one who leaves, taken back by the other one when it has paid.
+    pub left: [[AtomicU64; CONN_WORDS]; 2],
 }
 
 /// Where threads of one side sleep: one for each epoll instance or sleeping thread.

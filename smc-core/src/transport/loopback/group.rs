@@ -7,8 +7,12 @@ use super::geometry::Geometry;
 use super::region::Region;
 use crate::fdtable;
 use crate::ring::{doorbell, RingMem};
-use crate::shm::layout::{state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, WAIT_SLOTS};
-use crate::sync::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use crate::shm::layout::{
+    state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, CONN_WORDS, WAIT_SLOTS,
+};
+use crate::sync::{
+    fence_after_rmw, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering,
+};
 use crate::sys::lock::Lock;
 use crate::sys::{clock, growth, mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};
@@ -220,6 +224,9 @@ impl Group {
                     return None;
                 }
             }
+            for side in [false, true] {
+                self.left_word(side, slot).fetch_and(!left_bit(slot), Ordering::Relaxed);
+            }
             self.live.fetch_add(1, Ordering::AcqRel);
             return Some(slot);
         }
@@ -291,6 +298,44 @@ impl Group {
         let slot = conn.slot.load(Ordering::Relaxed) as usize;
         let is_mine = |slot| self.own_bell(slot, device).is_some();
         doorbell::announce_own(slot, own, self.own_slots(), is_mine, |slot| self.ring_own(slot, device));
+    }
+
+    /// Which of its connections a side has left, the client or the server: the word of a slot.
+    fn left_word(&self, by_client: bool, slot: usize) -> &AtomicU64 {
+        &self.head().left[usize::from(!by_client)][slot / 64 % CONN_WORDS]
+    }
+
+    /// This side has left the ring of a slot, and may have bytes to get: wakes who can send them, for
+    /// whatever connection they wait.
+    #[cold]
+    pub(crate) fn note_left(&self, slot: usize, device: &Device) {
+        self.left_word(self.client, slot).fetch_or(left_bit(slot), Ordering::AcqRel);
+        // Pairs with fence S of the doorbells: either a sleeper is seen, or it sees the bit.
+        fence_after_rmw();
+        doorbell::wake_all(self.peer_slots(), |slot| self.ring_bell(slot, device));
+    }
+
+    /// Whether the peer has left a ring, as far as a glance tells.
+    #[inline]
+    pub(crate) fn owes(&self) -> bool {
+        let words = &self.head().left[usize::from(self.client)];
+        // Relaxed: ordered by fence S.
+        words.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// The slots whose ring the peer has left.
+    #[cold]
+    pub(crate) fn each_owed(&self, mut with: impl FnMut(usize)) {
+        for slot in 0..CONNS {
+            if self.left_word(!self.client, slot).load(Ordering::Acquire) & left_bit(slot) != 0 {
+                with(slot);
+            }
+        }
+    }
+
+    /// The peer has got what it was owed.
+    pub(crate) fn has_paid(&self, slot: usize) {
+        self.left_word(!self.client, slot).fetch_and(!left_bit(slot), Ordering::AcqRel);
     }
 
     /// Whether another process of this side sleeps for the connection: after a fork several share it,
@@ -397,6 +442,10 @@ impl Group {
         }
         fdtable::drop_internal(self.memfd);
     }
+}
+
+const fn left_bit(slot: usize) -> u64 {
+    1 << (slot % 64)
 }
 
 /// The link groups of this process.

@@ -136,6 +136,7 @@ impl<'a> Link for Loopback<'a> {
         // Pairs with the fence in `say_copying`.
         fence_after_rmw();
         self.announce();
+        self.group.note_left(self.conn.slot.load(Ordering::Relaxed) as usize, self.device);
     }
     fn say_ask_for_tcp(self) {
         self.own.flags.fetch_or(flags::ASKS_FOR_TCP, Ordering::Release);
