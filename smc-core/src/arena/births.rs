@@ -2,7 +2,8 @@
 //!
 //! Who will hold a connection is counted before the kernel copies the descriptors. Between the two no
 //! other thread may take one away: a child would be counted that does not have it, so that the last
-//! process that has it does not know that it is, or one would have it that knows nothing of it.
+//! process that has it does not know that it is, or one would have it that knows nothing of it. Nor may
+//! a record come into being in a fork: it would be in the child's memory, and counted once.
 //!
 //! Children that will be other programs are started one after the other. One inherits every carrier
 //! that is open when the kernel copies the descriptors, and cannot tell which of two was meant for it.
@@ -29,13 +30,15 @@ pub struct Births {
     /// Threads that take descriptors away are behind it; it is shut by [`Self::current`], and while a
     /// fork or an exec is under way.
     closing: Gate,
+    /// The same for threads that make records; shut while a fork is under way.
+    opening: Gate,
 }
 
-/// A descriptor is taken away by the thread that has this.
+/// The thread that has this is behind one of the gates.
 #[derive(Debug)]
-pub struct Closing<'a>(&'a Gate);
+pub struct Passing<'a>(&'a Gate);
 
-impl Drop for Closing<'_> {
+impl Drop for Passing<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -51,24 +54,36 @@ pub struct Birth {
 impl Births {
     /// None is under way.
     pub fn new() -> Self {
-        Self { current: Lock::new(None), any: AtomicBool::new(false), closing: Gate::new() }
+        Self { current: Lock::new(None), any: AtomicBool::new(false), closing: Gate::new(), opening: Gate::new() }
     }
 
     /// Before a descriptor is taken away: waits until no child is being made.
-    pub fn closing(&self) -> Closing<'_> {
-        if !self.closing.enter() {
-            self.enter_late();
+    #[inline]
+    pub fn closing(&self) -> Passing<'_> {
+        self.pass(&self.closing)
+    }
+
+    /// Before a record is made: waits until no fork is under way.
+    #[inline]
+    pub fn opening(&self) -> Passing<'_> {
+        self.pass(&self.opening)
+    }
+
+    #[inline]
+    fn pass<'a>(&'a self, gate: &'a Gate) -> Passing<'a> {
+        if !gate.enter() {
+            self.pass_late(gate);
         }
-        Closing(&self.closing)
+        Passing(gate)
     }
 
     #[cold]
-    fn enter_late(&self) {
+    fn pass_late(&self, gate: &Gate) {
         let began = raw::monotonic_ns();
-        while !self.closing.enter() {
+        while !gate.enter() {
             // A handler of libc's or of the program's, in the middle of what this thread makes.
             if thread::is_making() || raw::monotonic_ns() > began + PATIENCE_NS {
-                return self.closing.force();
+                return gate.force();
             }
             self.see_end();
             raw::yield_now();
@@ -87,25 +102,42 @@ impl Births {
     /// From now on, until [`Self::let_close`], no other thread takes a descriptor away.
     pub fn keep_all(&self) {
         thread::begins_to_make();
-        self.closing.shut();
-        self.await_closing();
+        Self::shut(&self.closing);
     }
 
-    /// Who waits for the peer in a `close` is not waited for without end.
-    fn await_closing(&self) {
-        let began = raw::monotonic_ns();
-        while !self.closing.is_empty() {
-            if raw::monotonic_ns() > began + PATIENCE_NS {
-                self.closing.give_up();
-            }
-            raw::yield_now();
-        }
-    }
-
-    /// The child, or the next image, is there, or does not come.
+    /// The next image is there, or does not come.
     pub fn let_close(&self) {
         self.closing.open();
         thread::ends_to_make();
+    }
+
+    /// From now on, until [`Self::forked`], the records and descriptors of this process stay as they
+    /// are, but for what this thread does.
+    pub fn before_fork(&self) {
+        self.keep_all();
+        Self::shut(&self.opening);
+    }
+
+    /// The child is there, or does not come.
+    pub fn forked(&self) {
+        self.opening.open();
+        self.let_close();
+    }
+
+    fn shut(gate: &Gate) {
+        gate.shut();
+        Self::await_empty(gate);
+    }
+
+    /// Who waits for the peer in a `close` is not waited for without end.
+    fn await_empty(gate: &Gate) {
+        let began = raw::monotonic_ns();
+        while !gate.is_empty() {
+            if raw::monotonic_ns() > began + PATIENCE_NS {
+                gate.give_up();
+            }
+            raw::yield_now();
+        }
     }
 
     /// The one that is under way is another one, or none.
@@ -138,7 +170,7 @@ impl Births {
                     self.replace(&mut current, Some(Birth { number, packed: None }));
                     drop(current);
                     thread::begins_to_make();
-                    self.await_closing();
+                    Self::await_empty(&self.closing);
                     return number;
                 }
             }
@@ -186,6 +218,7 @@ impl Births {
             packed.close();
         }
         self.closing.reset();
+        self.opening.reset();
     }
 }
 
@@ -285,6 +318,18 @@ mod tests {
             assert!(seen());
         });
         births.end(number);
+        // In a fork no record is made either; otherwise both go on side by side.
+        births.before_fork();
+        std::thread::scope(|scope| {
+            let opener = scope.spawn(|| drop(births.opening()));
+            std::thread::sleep(core::time::Duration::from_millis(20));
+            assert!(!opener.is_finished());
+            drop(births.opening());
+            births.forked();
+            opener.join().unwrap();
+        });
+        let both = [births.opening(), births.closing(), births.opening()];
+        drop(both);
         // One who does not come back is given up.
         core::mem::forget(births.closing());
         births.keep_all();

@@ -82,6 +82,7 @@ fn track(process: &Process, fd: c_int) -> Option<Ctx<'_>> {
     if fd < 0 || fd as usize >= fdtable::LIMIT || confined() {
         return None;
     }
+    let _opening = process.births.opening();
     forget(process, fd);
     let (index, conn) = process.device.arena.allocate(process.device.pid())?;
     conn.fd.store(fd.unsigned_abs(), Ordering::Relaxed);

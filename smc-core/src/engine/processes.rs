@@ -16,7 +16,7 @@ use libc::{c_int, msghdr};
 pub fn fork_prepare() {
     let Some(process) = process::get() else { return };
     // First: who closes a connection needs what is locked below.
-    process.births.keep_all();
+    process.births.before_fork();
     process.steady.hold();
     process.device.control.lock_for_fork();
     process.epolls.lock_for_fork();
@@ -97,7 +97,7 @@ fn fork_done(process: &Process) {
     process.device.control.unlock_after_fork();
     // SAFETY: as above.
     unsafe { process.steady.let_go() };
-    process.births.let_close();
+    process.births.forked();
 }
 
 /// `pthread_atfork` parent handler.
