@@ -352,6 +352,15 @@ pub fn batch(seed: u64, wild: bool) -> Batch {
         }
         Plan { seed: seed.wrapping_mul(1_000_003).wrapping_add(index as u64), total, ends }
     });
-    let plans = plans.collect();
+    let mut plans: Vec<Plan> = plans.collect();
+    // Whether a descriptor blocks is seen by all processes that have it: a helper with the manner of
+    // another one would change it for the loop.
+    for thread in plans.chunks_mut(each) {
+        let styles = thread[0].ends.map(|end| end.style);
+        for plan in thread {
+            plan.ends[0].style = styles[0];
+            plan.ends[1].style = styles[1];
+        }
+    }
     Batch { shape, rings, spin, ticks, plans }
 }

@@ -179,7 +179,8 @@ impl<'a> Work<'a> {
         let own = self.own();
         let count = if by_got { self.got() } else { self.sent() };
         let due = own.cause.execs() && own.by_got == by_got && count >= own.at;
-        if due && self.progress.left.swap(1, Ordering::AcqRel) == 0 {
+        // An heir may have done the rest without another step in this direction.
+        if due && !self.is_gone() && self.progress.left.swap(1, Ordering::AcqRel) == 0 {
             self.replace();
         }
         self.send_on_errands(by_got);

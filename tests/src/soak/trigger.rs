@@ -84,7 +84,8 @@ pub fn leave(cause: Cause, fd: Fd, shared: bool, next: &[u8], standard: Fd) -> L
         }
         Cause::Standard => {
             let new = crate::harness::process::dup2(fd, standard).unwrap();
-            if !shared {
+            // A helper may have it there already.
+            if !shared && fd != new {
                 close(fd).unwrap();
             }
             done(new)

@@ -56,6 +56,15 @@ impl Watch<'_, '_> {
             }
         }
     }
+    /// Before any is registered: another connection of the loop may have got the number.
+    fn unregister(&mut self, epoll: Fd) {
+        let stale = self.is_done() || self.registered != self.work.fd();
+        if self.registered >= 0 && stale {
+            // Closed, or still open under another number.
+            let _ = ready::remove(epoll, self.registered);
+            self.registered = -1;
+        }
+    }
     fn register(&mut self, epoll: Fd, style: Style, data: u64) {
         let how = match style {
             Style::Edge => libc::EPOLLET,
@@ -65,10 +74,6 @@ impl Watch<'_, '_> {
         let errands = self.work.progress.errands.load(Ordering::Acquire);
         let events = self.wants().cast_signed() | how;
         if self.registered != self.work.fd() {
-            if self.registered >= 0 {
-                // Closed, or still open under another number.
-                let _ = ready::remove(epoll, self.registered);
-            }
             self.registered = self.work.fd();
             let added = ready::add(epoll, self.registered, events, data);
             added.unwrap_or_else(|error| self.work.failed("epoll_ctl ADD", error));
@@ -148,13 +153,9 @@ pub fn serve_all(works: &[&Work<'_>], style: Style) {
 type Got = Result<Vec<(usize, u32)>, Errno>;
 
 fn by_epoll(epoll: Fd, all: &mut [Watch<'_, '_>], style: Style, way: u64, millis: i32) -> Got {
-    for (at, watch) in all.iter_mut().enumerate() {
-        if watch.is_done() && watch.registered >= 0 {
-            let _ = ready::remove(epoll, watch.registered);
-            watch.registered = -1;
-        } else if !watch.is_done() {
-            watch.register(epoll, style, at as u64);
-        }
+    all.iter_mut().for_each(|watch| watch.unregister(epoll));
+    for (at, watch) in all.iter_mut().enumerate().filter(|(_, watch)| !watch.is_done()) {
+        watch.register(epoll, style, at as u64);
     }
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
     let to = events.as_mut_ptr();
