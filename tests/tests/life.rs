@@ -206,3 +206,24 @@ fn e9_passed_before_the_first_byte() {
             .check();
     }
 }
+
+/// What a reader that leaves the ring has not read is sent to it by a peer that sleeps, whatever that
+/// waits for.
+#[test]
+fn e12_owed_by_a_sleeper() {
+    for how in ["recv", "poll", "select", "epoll"] {
+        life("owed").args([how]).check();
+    }
+}
+
+/// Copies of what the peer has from the ring are no new data to a connection that is shut.
+#[test]
+fn e13_shut_behind_copies() {
+    life("copied").check();
+}
+
+/// A connection is closed in the middle of a fork of another thread: its end is complete.
+#[test]
+fn e13_closed_in_the_middle_of_forks() {
+    life("closed_in_forks").check();
+}

@@ -5,6 +5,7 @@ mod births;
 mod closing;
 mod forks;
 mod killed;
+mod leaving;
 mod listening;
 mod passing;
 mod shared;
@@ -61,6 +62,12 @@ fn main() {
         ("passed", Role::Server) => passing::server(&args),
         ("passed", Role::Client(port)) => passing::client(port, &args),
         ("received", Role::Solo) => passing::received(args[0], args[1]),
+        ("owed", Role::Server) => leaving::owed_server(),
+        ("owed", Role::Client(port)) => leaving::owed_client(port, args[0]),
+        ("copied", Role::Server) => leaving::copied_server(),
+        ("copied", Role::Client(port)) => leaving::copied_client(port),
+        ("closed_in_forks", Role::Server) => leaving::closed_in_forks_server(),
+        ("closed_in_forks", Role::Client(port)) => leaving::closed_in_forks_client(port),
         ("unread", Role::Server) => closing::unread_server(),
         ("unread", Role::Client(port)) => closing::unread_client(port),
         ("died_half_closed", Role::Server) => closing::died_half_closed_server(),
