@@ -4,6 +4,7 @@ mod control;
 mod device;
 mod geometry;
 mod group;
+mod groups;
 mod halves;
 mod heritage;
 mod queue;
@@ -14,7 +15,8 @@ pub(crate) use device::Device;
 #[cfg(test)]
 pub(crate) use group::Peer as Remote;
 pub(crate) use geometry::Geometry;
-pub(crate) use group::{Group, Groups};
+pub(crate) use group::Group;
+pub(crate) use groups::Groups;
 pub(crate) use halves::{Loopback, LoopbackRx, LoopbackTx};
 #[cfg(test)]
 pub(crate) use region::Region;
