@@ -76,13 +76,21 @@ impl Progress {
             let began = began.get_or_insert_with(Instant::now);
             let what = if receives { "receive" } else { "send" };
             assert!(began.elapsed() < PATIENCE, "no turn to {what}");
-            let lives = Path::new(&format!("/proc/{holder}")).exists();
+            let lives = lives(holder);
             // It may just have given it back, and gone.
             assert!(lives || word.load(Ordering::Acquire) != holder, "died in its turn to {what}");
             std::thread::sleep(Duration::from_micros(30));
         }
         Turn(word)
     }
+}
+
+/// Whether a process runs: one that nobody has waited for does not.
+fn lives(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name, which may have blanks.
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
+        && !stat.is_empty()
 }
 
 /// One end.
