@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 /// One of which an end was killed.
 const LIMIT_OF_REST: Duration = Duration::from_secs(20);
+/// Helpers of one that was killed hold its other connections: bare as well the rest may wait for each
+/// other without end. So they follow it.
+const HELPERS_LIVE: Duration = Duration::from_secs(3);
 /// The other end is given a moment to say what it saw.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -111,14 +114,18 @@ pub fn run(name: Name, bare: bool, kills: bool) -> Done {
     // After that time, in milliseconds, one of the two is killed; with its helpers, or alone.
     let dies = (kills && name.seed.is_multiple_of(3))
         .then_some(Duration::from_millis(name.seed / 3 % 150));
-    let mut killed = false;
+    let (mut killed, mut followed) = (false, false);
     let mut ends = [("server", server), ("client", client)];
     let groups = ends.each_ref().map(|(_, child)| child.id());
     loop {
         let left = ends.each_mut().map(|(_, child)| child.try_wait().unwrap());
+        let victim = usize::from(name.seed & 8 != 0);
+        if killed && !followed && began.elapsed() >= HELPERS_LIVE {
+            followed = true;
+            kill_group(groups[victim]);
+        }
         if dies.is_some_and(|after| !killed && began.elapsed() >= after) {
             killed = true;
-            let victim = usize::from(name.seed & 8 != 0);
             if name.seed & 32 != 0 {
                 kill_group(groups[victim]);
             } else {
