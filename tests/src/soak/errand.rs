@@ -10,6 +10,29 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::Mutex;
+use std::time::Duration;
+
+/// Held while a child is made that goes on as it is, and while the standard library starts another
+/// image by `fork`: it waits until nobody has the other end of a socket pair any more.
+static FORKING: AtomicBool = AtomicBool::new(false);
+
+/// See [`FORKING`].
+struct Alone(());
+
+impl Alone {
+    fn wait() -> Self {
+        while FORKING.swap(true, Ordering::Acquire) {
+            std::thread::sleep(Duration::from_micros(30));
+        }
+        Self(())
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        FORKING.store(false, Ordering::Release);
+    }
+}
 
 impl Work<'_> {
     /// Lets somebody else take part if it is time; `by_got`: called before a receive.
@@ -63,6 +86,7 @@ impl Work<'_> {
             Errand::Bystander => {
                 count(Kind::Bystander);
                 let how = self.way_out(stint);
+                let _alone = Alone::wait();
                 self.remember(process::child_that_leaves(how, || {
                     process::pause_ms(stint.bytes % 40);
                     0
@@ -104,7 +128,10 @@ impl Work<'_> {
         let how = self.way_out(stint);
         let stop = (!inherits).then(|| self.stop(stint));
         let _changing = self.changing.lock().unwrap();
+        let _alone = Alone::wait();
         process::child_that_leaves(how, || {
+            // The child has one thread.
+            FORKING.store(false, Ordering::Release);
             let at = |number: &AtomicI32| AtomicI32::new(number.load(Ordering::Acquire));
             let work = Work {
                 fd: at(&self.fd),
@@ -144,7 +171,9 @@ impl Work<'_> {
 
     /// By `posix_spawn`, or by `fork` and `exec`.
     fn spawn(image: &mut Command, stint: Stint) -> i32 {
-        if stint.errand == Errand::ForkExec || stint.bytes & 1 == 0 {
+        let forks = stint.errand == Errand::ForkExec || stint.bytes & 1 == 0;
+        let _alone = forks.then(Alone::wait);
+        if forks {
             // SAFETY: it does nothing; that there is one decides how the standard library starts it.
             unsafe { image.pre_exec(|| Ok(())) };
         }

@@ -34,9 +34,10 @@ impl Work<'_> {
     pub(super) fn abandon(&self) {
         state::own().did(Kind::Abandoned);
         self.progress.gone.store(1, Ordering::Release);
+        // Others are in a call, and are to come back from it; or hold it by chance, so that its close
+        // ends nothing, and wait in the end for one who waits for this.
+        let _ = shutdown(self.fd(), libc::SHUT_RDWR);
         if !self.own().style.waits() {
-            // Others are in a call, and are to come back from it.
-            let _ = shutdown(self.fd(), libc::SHUT_RDWR);
             return;
         }
         if self.plan.seed & 1 != 0 {
