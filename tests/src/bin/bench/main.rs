@@ -3,6 +3,7 @@
 //!
 //! `scripts/bench.sh` builds what this needs and starts it.
 mod charts;
+mod crowd;
 mod facts;
 mod families;
 mod json;

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 
 use smc_tests::apps::{Failure, Result, Scratch};
 
+use crate::crowd::Crowd;
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::run::Run;
@@ -122,7 +123,10 @@ fn once(
     let netns = machine.namespace()?;
     let name = netns.as_ref().map(|netns| netns.name());
     let run = Run::new(transport, workload.placement, seconds, scratch.path(), name)?;
-    let figures = (workload.run)(&run)?;
+    let crowd = (workload.placement == Placement::Crowded).then(Crowd::gather);
+    let figures = (workload.run)(&run);
+    crowd.map_or(Ok(()), Crowd::leave)?;
+    let figures = figures?;
     if figures.is_empty() || figures.iter().any(|(_, value)| !value.is_finite()) {
         return Err(Failure::new("the run gave no figure"));
     }

@@ -59,8 +59,9 @@ fn table(text: &mut String, rows: &[Row]) {
          |---|---|---|---|---|---|---|---|---|\n",
     );
     // The sweep's two hundred rows are for its chart.
-    let shown = rows.iter().filter(|row| row.workload != sweep::NAME);
-    for row in shown.filter(|row| row.judgement != Judgement::Reference) {
+    let (sweeps, shown): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| sweep::has(row));
+    let shown = shown.into_iter().filter(|row| row.judgement != Judgement::Reference);
+    for row in shown {
         let ring = row.share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
         let _ = writeln!(
             text,
@@ -74,5 +75,12 @@ fn table(text: &mut String, rows: &[Row]) {
             verdict(row, row.verdict()),
             verdict(row, row.worst()),
         );
+    }
+    let lines = sweep::lines(&sweeps);
+    if !lines.is_empty() {
+        text.push_str("\n## Sweep\n\n");
+    }
+    for line in lines {
+        let _ = writeln!(text, "- {line}");
     }
 }

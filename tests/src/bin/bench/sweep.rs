@@ -1,10 +1,8 @@
 //! What two hundred sizes say in a few lines: the holes.
-use std::fmt::Write;
-
 use crate::measure::Row;
 use crate::workload::Transport;
 
-/// The workload whose rows are the sizes.
+/// What the names of the workloads begin with whose rows are the sizes.
 pub(crate) const NAME: &str = "sweep";
 /// Below this part of its neighbours' mean, a size is a hole.
 const HOLE: f64 = 0.85;
@@ -17,24 +15,36 @@ struct Point {
     ratio: f64,
 }
 
-/// The sizes below TCP and the holes, for a terminal; nothing when there was no sweep.
-pub(crate) fn render(rows: &[&Row]) -> String {
-    let points: Vec<Point> = rows.iter().filter_map(|row| point(row)).collect();
+/// Whether a row is one size of a sweep.
+pub(crate) fn has(row: &Row) -> bool {
+    row.workload.starts_with(NAME)
+}
+
+/// A line for each sweep, and one for each hole; nothing when there was no sweep.
+pub(crate) fn lines(rows: &[&Row]) -> Vec<String> {
+    let mut names: Vec<&str> = rows.iter().map(|row| row.workload.as_str()).collect();
+    names.dedup();
+    let of = |name: &str| {
+        let points = rows.iter().filter(|row| row.workload == name).filter_map(|row| point(row));
+        summary(name, &points.collect::<Vec<_>>())
+    };
+    names.into_iter().flat_map(of).collect()
+}
+
+fn summary(name: &str, points: &[Point]) -> Vec<String> {
     let worst = points.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio));
-    let Some(worst) = worst else { return String::new() };
+    let Some(worst) = worst else { return Vec::new() };
     let slower = points.iter().filter(|point| point.ratio < 1.0).count();
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "\nsweep: {} sizes, {slower} below TCP, the worst {:.2}x at {} bytes",
-        points.len(),
-        worst.ratio,
-        worst.size
+    let (sizes, ratio, size) = (points.len(), worst.ratio, worst.size);
+    let mut lines = vec![format!(
+        "{name}: {sizes} sizes, {slower} below TCP, the worst {ratio:.2}x at {size} bytes"
+    )];
+    lines.extend(
+        holes(points)
+            .iter()
+            .map(|hole| format!("{name}: a hole at {} bytes: {:.3} GB/s", hole.size, hole.smc)),
     );
-    for hole in holes(&points) {
-        let _ = writeln!(text, "sweep: a hole at {} bytes: {:.3} GB/s", hole.size, hole.smc);
-    }
-    text
+    lines
 }
 
 fn point(row: &Row) -> Option<Point> {

@@ -18,11 +18,13 @@ pub(crate) fn render(rows: &[Row]) -> String {
         );
     }
     let (sweep, single): (Vec<&Row>, Vec<&Row>) =
-        compared.into_iter().partition(|row| row.workload == sweep::NAME);
+        compared.into_iter().partition(|row| sweep::has(row));
     for row in single {
         let _ = writeln!(text, "{}", line(row).trim_end());
     }
-    text.push_str(&sweep::render(&sweep));
+    for line in sweep::lines(&sweep) {
+        let _ = writeln!(text, "{line}");
+    }
     if !references.is_empty() {
         let _ = writeln!(text, "\nlimits of this machine, a bare ring in shared memory");
     }

@@ -30,13 +30,18 @@ pub(crate) enum Placement {
     Shared,
     /// Where the scheduler puts them.
     Free,
+    /// As apart, and each processor has something else to do as well.
+    Crowded,
 }
 
 impl Placement {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Apart, Self::Shared, Self::Free, Self::Crowded];
+
     /// The server's processors, in the notation of taskset.
     pub(crate) fn server(self) -> Option<&'static str> {
         match self {
-            Self::Apart | Self::Shared => Some("0"),
+            Self::Apart | Self::Shared | Self::Crowded => Some("0"),
             Self::Free => None,
         }
     }
@@ -44,7 +49,7 @@ impl Placement {
     /// The client's processors.
     pub(crate) fn client(self) -> Option<&'static str> {
         match self {
-            Self::Apart => Some("1"),
+            Self::Apart | Self::Crowded => Some("1"),
             Self::Shared => Some("0"),
             Self::Free => None,
         }
@@ -57,6 +62,7 @@ impl fmt::Display for Placement {
             Self::Apart => "own cores",
             Self::Shared => "one core",
             Self::Free => "unpinned",
+            Self::Crowded => "oversubscribed",
         })
     }
 }

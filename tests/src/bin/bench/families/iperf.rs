@@ -10,7 +10,7 @@ const BANDWIDTH: (&str, Better) = ("GB/s", Better::Higher);
 
 pub(crate) fn workloads() -> Vec<Workload> {
     let mut list = Vec::new();
-    for placement in [Placement::Apart, Placement::Shared, Placement::Free] {
+    for placement in Placement::ALL {
         for (name, option) in [("iperf3/forward", ""), ("iperf3/reverse", "-R")] {
             let run = move |run: &Run<'_>| measure(run, option);
             list.push(Workload::new(name, "128 KiB writes", BANDWIDTH, run).at(placement));

@@ -1,5 +1,5 @@
 //! This project's own load generator: request and response, and streams of small messages.
-use smc_tests::apps::{Result, Running};
+use smc_tests::apps::{Launch, Result, Running};
 
 use super::parse;
 use crate::run::Run;
@@ -10,7 +10,7 @@ const EXCHANGES: (&str, Better) = ("req/s", Better::Higher);
 
 pub(crate) fn workloads() -> Vec<Workload> {
     let mut list = Vec::new();
-    for placement in [Placement::Apart, Placement::Shared, Placement::Free] {
+    for placement in Placement::ALL {
         let stream = Workload::new("loadgen/stream 100 B", "one way", RATE, |run| {
             let _server = sink(run)?;
             Ok(parse::one(stream(run, 100)?))
@@ -50,8 +50,13 @@ fn exchange(run: &Run<'_>, size: usize, connections: usize, idle: usize) -> Resu
 
 /// Starts a server that swallows streams.
 pub(crate) fn sink(run: &Run<'_>) -> Result<Running> {
+    started(run, sink_launch(run)?)
+}
+
+/// The same, to be started.
+pub(crate) fn sink_launch(run: &Run<'_>) -> Result<Launch> {
     let address = run.address();
-    started(run, run.server(&run.own("loadgen")?).words(format!("sink --at {address}")))
+    Ok(run.server(&run.own("loadgen")?).words(format!("sink --at {address}")))
 }
 
 /// Messages in a second, for messages of `size` bytes.
@@ -64,7 +69,7 @@ fn stream(run: &Run<'_>, size: usize) -> Result<f64> {
 }
 
 /// Starts a server and waits until clients can connect.
-pub(crate) fn started(run: &Run<'_>, server: smc_tests::apps::Launch) -> Result<Running> {
+pub(crate) fn started(run: &Run<'_>, server: Launch) -> Result<Running> {
     if run.transport != Transport::Unix {
         return server.listening(run.port());
     }

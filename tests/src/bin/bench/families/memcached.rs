@@ -10,7 +10,7 @@ const RATE: (&str, Better) = ("req/s", Better::Higher);
 
 pub(crate) fn workloads() -> Vec<Workload> {
     let mut list = Vec::new();
-    for placement in [Placement::Apart, Placement::Shared, Placement::Free] {
+    for placement in Placement::ALL {
         for connections in [1, 50] {
             let name = format!("memcached/get 1 KiB c{connections}");
             let get =

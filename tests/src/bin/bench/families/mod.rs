@@ -1,4 +1,5 @@
 //! The workloads, one file for each program.
+mod autosplit;
 mod foreign;
 mod idle;
 mod iperf;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<Workload> {
         short::workloads(),
         foreign::workloads(),
         idle::workloads(),
+        autosplit::workloads(),
         sweep::workloads(),
     ]
     .into_iter()

@@ -15,7 +15,7 @@ pub(crate) fn workloads() -> Vec<Workload> {
         })
     };
     let mut list = vec![load("nginx/t1-c100 612 B", 1, "-t1 -c100", "small").goal(1.4).quick()];
-    for placement in [Placement::Shared, Placement::Free] {
+    for placement in [Placement::Shared, Placement::Free, Placement::Crowded] {
         list.push(load("nginx/t1-c100 612 B", 1, "-t1 -c100", "small").at(placement));
     }
     for placement in [Placement::Apart, Placement::Shared, Placement::Free] {

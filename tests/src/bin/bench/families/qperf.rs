@@ -37,6 +37,9 @@ pub(crate) fn workloads() -> Vec<Workload> {
             .at(Placement::Shared)
             .quick()
             .goal(0.5),
+        Workload::new("qperf/lat", "one way, 64 B", LATENCY, latency(&[64]))
+            .at(Placement::Crowded)
+            .goal(1.0),
         Workload::new("qperf/lat-sizes", "one way, by size", LATENCY, latency(all_latencies)),
         Workload::new("qperf/lat-sizes", "one way, by size", LATENCY, latency(all_latencies))
             .at(Placement::Shared),

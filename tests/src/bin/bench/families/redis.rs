@@ -25,6 +25,9 @@ pub(crate) fn workloads() -> Vec<Workload> {
         many().at(Placement::Free).unix(),
         one().at(Placement::Free).unix(),
         pipelined().at(Placement::Free).unix(),
+        many().at(Placement::Crowded).unix(),
+        one().at(Placement::Crowded).unix(),
+        pipelined().at(Placement::Crowded).unix(),
     ]
 }
 

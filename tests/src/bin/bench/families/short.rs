@@ -16,6 +16,7 @@ pub(crate) fn workloads() -> Vec<Workload> {
         short().goal(1.2).quick(),
         short().at(Placement::Shared).goal(1.2),
         short().at(Placement::Free).goal(1.2),
+        short().at(Placement::Crowded).goal(1.2),
     ]
 }
 

@@ -21,12 +21,14 @@ pub(crate) fn workloads() -> Vec<Workload> {
             .at(Placement::Shared),
         Workload::new("sockperf/tp 64000 B", "one-way stream", BANDWIDTH, throughput)
             .at(Placement::Free),
+        Workload::new("sockperf/tp 64000 B", "one-way stream", BANDWIDTH, throughput)
+            .at(Placement::Crowded),
         Workload::new("sockperf/under-load 14 B", "100,000 messages a second", LATENCY, |run| {
             latency(run, "under-load --mps 100000 -m 14")
         }),
     ];
     for size in [14, 128 << 10, 256 << 10, 512 << 10, MAXIMUM] {
-        for placement in [Placement::Apart, Placement::Shared, Placement::Free] {
+        for placement in Placement::ALL {
             // It has sequence numbers for 600,000 messages a second, and fails where there are more.
             let ping_pong =
                 move |run: &Run<'_>| latency(run, &format!("ping-pong -m {size} --mps=400000"));

@@ -1,28 +1,48 @@
 //! Bandwidth over many message sizes: no size may be a hole.
-use smc_tests::apps::Result;
+use smc_tests::apps::{Launch, Result};
 
-use super::{loadgen, parse};
+use super::loadgen::{self, started};
+use super::parse;
 use crate::run::Run;
+use crate::sweep;
 use crate::workload::{Better, Figures, Workload};
 
 /// Rings for which the sizes are chosen.
 const RINGS: [usize; 5] = [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 const SIZES: usize = 200;
+/// Seconds for one size: in less the start of a stream counts for too much.
+const SHORTEST: f64 = 0.1;
 
+/// Rings of the default size, and others.
 pub(crate) fn workloads() -> Vec<Workload> {
-    vec![Workload::new("sweep", "200 message sizes", ("GB/s", Better::Higher), measure).goal(1.0)]
+    let rings = [None, Some(RINGS[0]), Some(RINGS[2])];
+    let sweep = |ring: Option<usize>| {
+        let name = ring.map_or(sweep::NAME.to_owned(), |ring| {
+            format!("{}, rings of {} KiB", sweep::NAME, ring >> 10)
+        });
+        let measure = move |run: &Run<'_>| measure(run, ring);
+        Workload::new(name, "200 message sizes", ("GB/s", Better::Higher), measure).goal(1.0)
+    };
+    rings.into_iter().map(sweep).collect()
 }
 
-fn measure(run: &Run<'_>) -> Result<Figures> {
-    let _server = loadgen::sink(run)?;
+fn with_ring(launch: Launch, ring: Option<usize>) -> Launch {
+    let Some(ring) = ring else { return launch };
+    let ring = ring.to_string();
+    launch.env("SMC_SNDBUF", &ring).env("SMC_RCVBUF", &ring)
+}
+
+fn measure(run: &Run<'_>, ring: Option<usize>) -> Result<Figures> {
+    let _server = started(run, with_ring(loadgen::sink_launch(run)?, ring))?;
     let sizes = sizes();
     let list: Vec<String> = sizes.iter().map(usize::to_string).collect();
     let client = run.client(&run.own("loadgen")?).words(format!(
         "stream --to {} --sizes {} --seconds {}",
         run.address(),
         list.join(","),
-        run.seconds / 10.0
+        (run.seconds / 10.0).max(SHORTEST)
     ));
+    let client = with_ring(client, ring);
     let report = client.output(run.limit())?.stdout;
     sizes
         .iter()
