@@ -127,6 +127,34 @@ fn a_thread_that_waits_anew_each_time_is_woken() {
 }
 
 #[test]
+fn who_is_called_does_not_sleep_on() {
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    check(3, || {
+        let world = World::new(0);
+        // What a caller publishes; loom reports a race.
+        let left = Arc::new(loom::cell::Cell::new(0));
+        let caller = thread::spawn({
+            let (world, left) = (world.clone(), left.clone());
+            move || {
+                left.set(1);
+                doorbell::call_all(&world.slots[..1], |_| world.bell.ring());
+            }
+        });
+        let slot = &world.slots[0];
+        doorbell::arm(slot);
+        if !doorbell::was_called(slot) {
+            SLEPT.fetch_add(1, Ordering::Relaxed);
+            world.bell.wait();
+            assert!(doorbell::was_called(slot));
+        }
+        assert_eq!(left.get(), 1);
+        assert!(!doorbell::was_called(slot));
+        caller.join().unwrap();
+    });
+    assert_ne!(SLEPT.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn an_epoll_instance_hears_of_each_message() {
     static SLEPT: AtomicUsize = AtomicUsize::new(0);
     check(3, || {

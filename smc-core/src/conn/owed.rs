@@ -5,14 +5,23 @@
 //! another connection, and bare the bytes would be where they belong.
 use super::{holders, Ctx};
 use crate::process::Process;
+use crate::ring::doorbell;
+use crate::shm::layout::WaitSlot;
+use crate::sync::Ordering;
 use crate::transport::loopback::Group;
 
-/// Pays all that TCP has room for; true: something is still owed, so that the sleep is to be short.
+/// Before a sleep, once the slot is armed: pays if the peer has called for it, or nobody could be called.
+/// True: something is still owed, so that the sleep is to be short.
 #[inline]
-pub(crate) fn pay_all(process: &Process) -> bool {
-    let debtors = || process.device.groups.iter().filter(|group| group.owes());
-    // All of them, also after the first that cannot.
-    debtors().fold(false, |owing, group| owing | pay(process, group))
+pub(crate) fn pay_if_called(process: &Process, group: &Group, slot: Option<&WaitSlot>) -> bool {
+    if !slot.is_none_or(doorbell::was_called) {
+        return false;
+    }
+    let owing = group.owes() && pay(process, group);
+    if let (Some(slot), true) = (slot, owing) {
+        slot.called.store(1, Ordering::Relaxed);
+    }
+    owing
 }
 
 #[cold]

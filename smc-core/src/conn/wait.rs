@@ -2,7 +2,7 @@
 //!
 //! The sleep is one `ppoll` on the queue's bell, the TCP socket (for the peer's end) and the
 //! control channel; it is the only place where a thread can be cancelled.
-use super::owed::pay_all;
+use super::owed::pay_if_called;
 use super::Ctx;
 use crate::arena::flag;
 use crate::errno::Errno;
@@ -72,7 +72,7 @@ impl Ctx<'_> {
             doorbell::arm(armed);
         }
         // What is paid may be news for this very call.
-        let owing = pay_all(self.process);
+        let owing = pay_if_called(self.process, group, armed);
         if ready() {
             return Ok(Woken::Look);
         }

@@ -1,12 +1,13 @@
 //! `epoll_wait` and its kin.
 use super::instance::{Instance, TAG_BELL, TAG_INNER};
-use super::registry::{Sink, State};
-use crate::conn::owed::pay_all;
+use super::registry::{Member, Sink, State};
+use crate::conn::owed::pay_if_called;
 use crate::conn::wait::{Deadline, SHORT_MS};
 use crate::sys::thread::{last_errno, outside_unless_interrupted};
 use crate::errno::{Errno, Ret};
 use crate::process::Process;
 use crate::ring::doorbell;
+use crate::shm::layout::WaitSlot;
 use crate::sync::Ordering;
 use crate::sys::iov::{fetch, store};
 use crate::sys::{clock, raw};
@@ -140,9 +141,9 @@ fn arm_and_gather(
     short: &mut bool,
 ) -> bool {
     settle_nested(process, instance);
-    instance.arm(process, &instance.state.lock());
+    let called = instance.arm(process, &instance.state.lock());
     // What is paid may be news for this very call.
-    let owing = pay_all(process);
+    let owing = called && instance.pay(process);
     let mut state = instance.state.lock();
     if state.inner > 0 && state.has_news(process) {
         kernel_now(process, instance, &mut state, out);
@@ -216,16 +217,38 @@ fn spin(process: &Process, instance: &Instance) -> bool {
 }
 
 impl Instance {
-    /// Asks all peers to ring.
-    pub(super) fn arm(&self, process: &Process, state: &State) {
-        for member in &state.members {
+    /// Asks all peers to ring. Whether one of them has called, or could not.
+    pub(super) fn arm(&self, process: &Process, state: &State) -> bool {
+        let slots = |member: &Member| {
             let slots = process.device.groups.get(member.group).map(Group::own_slots);
-            let Some(slot) = slots.and_then(|slots| slots.get(member.slot)) else { continue };
+            slots.and_then(|slots| slots.get(member.slot))
+        };
+        for slot in state.members.iter().filter_map(slots) {
             if slot.armed.load(Ordering::Relaxed) == 0 {
                 doorbell::arm(slot);
             }
         }
         crate::sync::full_fence();
+        // Relaxed: ordered by the fence; who is called looks again.
+        let called = |slot: &WaitSlot| slot.called.load(Ordering::Relaxed) != 0;
+        state.members.iter().any(|member| slots(member).is_none_or(called))
+    }
+}
+
+impl Instance {
+    /// Pays what peers are owed that have left a ring; true: something is still owed.
+    fn pay(&self, process: &Process) -> bool {
+        let mut owing = false;
+        // Without the lock: what is paid is announced to this side, too.
+        for at in 0.. {
+            let Some((group, slot)) = self.state.lock().members.get(at).map(|m| (m.group, m.slot))
+            else {
+                break;
+            };
+            let Some(group) = process.device.groups.get(group) else { continue };
+            owing |= pay_if_called(process, group, group.own_slots().get(slot));
+        }
+        owing
     }
 }
 

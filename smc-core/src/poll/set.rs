@@ -2,7 +2,7 @@
 use super::held::Held;
 use crate::arena::{flag, phase, MODE_TCP};
 use crate::conn::switch::Inside;
-use crate::conn::owed::pay_all;
+use crate::conn::owed::pay_if_called;
 use crate::conn::spin::Spin;
 use crate::conn::wait::{to_timespec, Deadline};
 use crate::sys::thread::{keep_errno, last_errno, outside_unless_interrupted};
@@ -219,6 +219,17 @@ impl<'a> Wishes<'a> {
         }
         (Self { process, fds, queue }, all)
     }
+
+    /// Pays what peers are owed that have left a ring; true: something is still owed.
+    fn pay(&self) -> bool {
+        let shared = self.fds.iter().filter_map(|entry| shared(self.process, entry.fd));
+        // All of them, also after the first that cannot.
+        shared.filter_map(|ctx| ctx.group()).fold(false, |owing, group| {
+            let slot = self.queue.known_slot(group.index());
+            let slot = slot.and_then(|slot| group.own_slots().get(slot));
+            owing | pay_if_called(self.process, group, slot)
+        })
+    }
 }
 
 impl Drop for Wishes<'_> {
@@ -245,7 +256,7 @@ fn sleep(
     let mut extra = Fds::new();
     let (wishes, all) = Wishes::new(process, fds, &queue, &mut extra);
     // What is paid may be news for this very call.
-    let all = !pay_all(process) && all;
+    let all = !wishes.pay() && all;
     if any_ring(process, fds) {
         return Ok(false);
     }

@@ -101,16 +101,29 @@ pub fn announce_own(
     }
 }
 
-/// Wakes all sleepers of the other side, for whatever they wait: news that belongs to no connection of
-/// theirs has just been published, with a full fence behind it.
+/// Calls the owners of all slots of the other side, for whatever they wait: something that belongs to
+/// no connection of theirs was published just now.
 #[cold]
-pub fn wake_all(slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
+pub fn call_all(slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
+    for slot in slots {
+        // Release: pairs with the Acquire in `was_called`.
+        slot.called.store(1, Ordering::Release);
+    }
+    // Pairs with fence S: either a sleeper is seen, or it sees that it is called.
+    full_fence();
     for (index, slot) in slots.iter().enumerate() {
-        // Relaxed: ordered by that fence. Of several announcers the swap lets one ring.
+        // Relaxed: ordered by the fence. Of several announcers the swap lets one ring.
         if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
             ring_bell(index);
         }
     }
+}
+
+/// Whether the owner of a slot has been called since it last asked; it asks after [`arm`].
+#[inline]
+pub fn was_called(slot: &WaitSlot) -> bool {
+    // Acquire: pairs with the Release in `call_all`.
+    slot.called.load(Ordering::Relaxed) != 0 && slot.called.swap(0, Ordering::AcqRel) != 0
 }
 
 #[inline(never)]

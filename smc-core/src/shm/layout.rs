@@ -54,6 +54,8 @@ pub struct WaitSlot {
     pub taken: AtomicU32,
     /// Connections with news; set by the other side, taken by the owner.
     pub ready: [AtomicU64; CONN_WORDS],
+    /// Not 0: the other side has left a ring, and may be owed bytes; taken by the owner.
+    pub called: AtomicU32,
 }
 
 /// What one side publishes of a connection: its share of a CDC message. Only that side writes it.

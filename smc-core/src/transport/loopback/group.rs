@@ -10,7 +10,7 @@ use crate::shm::layout::{
     state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, CONN_WORDS, WAIT_SLOTS,
 };
 use crate::sync::{
-    fence_after_rmw, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering,
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering,
 };
 use crate::sys::lock::Lock;
 use crate::sys::{clock, growth, mem, raw, scm};
@@ -272,6 +272,8 @@ impl Group {
             self.queues[index].store(queue as u32 + 1, Ordering::Release);
             // A thread may already sleep on the queue: the first news ring in any case.
             slot.armed.store(1, Ordering::Relaxed);
+            // Nobody was called by it before.
+            slot.called.store(1, Ordering::Relaxed);
             let mut bytes = [0; CONTROL_MAX];
             let message = Message::Bell { slot: index as u8 };
             if let Ok(len) = message.emit(&mut bytes) {
@@ -308,18 +310,15 @@ impl Group {
     /// whatever connection they wait.
     #[cold]
     pub(crate) fn note_left(&self, slot: usize, device: &Device) {
-        self.left_word(self.client, slot).fetch_or(left_bit(slot), Ordering::AcqRel);
-        // Pairs with fence S of the doorbells: either a sleeper is seen, or it sees the bit.
-        fence_after_rmw();
-        doorbell::wake_all(self.peer_slots(), |slot| self.ring_bell(slot, device));
+        // Release: pairs with the Acquire in `each_owed`.
+        self.left_word(self.client, slot).fetch_or(left_bit(slot), Ordering::Release);
+        doorbell::call_all(self.peer_slots(), |slot| self.ring_bell(slot, device));
     }
 
-    /// Whether the peer has left a ring, as far as a glance tells.
-    #[inline]
+    /// Whether the peer has left a ring.
     pub(crate) fn owes(&self) -> bool {
         let words = &self.head().left[usize::from(self.client)];
-        // Relaxed: ordered by fence S.
-        words.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+        words.iter().any(|word| word.load(Ordering::Acquire) != 0)
     }
 
     /// The slots whose ring the peer has left.
