@@ -14,7 +14,7 @@ mod proc;
 
 pub use births::Births;
 pub use conn::{
-    flag, phase, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
+    flag, phase, Again, Conn, Rx, RxGuard, Setup, SetupGuard, Tx, TxGuard, MODE_DRAIN, MODE_HYBRID,
     MODE_RING, MODE_TCP, NO_GROUP,
 };
 pub use handover::{is_carrier, GroupRow, Handover, Heir, Manifest, Packed};

@@ -112,6 +112,20 @@ pub struct Tx {
     pub looked: u64,
     /// Bytes of the ring that went over TCP for a peer that has left.
     pub recalled: usize,
+    /// What goes over TCP once more, from when it began.
+    pub again: Option<Again>,
+}
+
+/// Bytes of the ring that go over TCP as well. How many have gone the kernel knows: whoever sends them
+/// may be killed before it can note it, and another process of this side goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// Where they begin in TCP's stream.
+    pub offset: u64,
+    /// Where they begin in the ring.
+    pub start: u64,
+    /// They are copies, and not owed to a peer that has left.
+    pub copies: bool,
 }
 
 /// State of the receiving direction.
@@ -288,7 +302,7 @@ impl Conn {
         self.group.store(NO_GROUP, Ordering::Relaxed);
         *self.lock_setup() = Setup::new();
         let mut tx = self.lock_tx();
-        *tx = Tx { switch: TxSwitch::Tcp, half: TxHalf::at(0), looked: 0, recalled: 0 };
+        *tx = Tx { switch: TxSwitch::Tcp, half: TxHalf::at(0), looked: 0, recalled: 0, again: None };
         drop(tx);
         let mut rx = self.lock_rx();
         *rx = Rx { switch: RxSwitch::Tcp, half: RxHalf::at(0), looked: 0, error: 0 };

@@ -5,7 +5,7 @@
 //! stays reads the ring and passes over the copy, one that leaves passes over the part of it that
 //! it has read, and whoever goes on with TCP alone finds the rest. Nobody waits for anybody.
 use super::Ctx;
-use crate::arena::{flag, RxGuard, TxGuard, MODE_RING};
+use crate::arena::{flag, Again, RxGuard, TxGuard, MODE_RING};
 use crate::errno::Errno;
 use crate::sync::Ordering;
 use crate::sys::iov::output;
@@ -51,6 +51,12 @@ impl Ctx<'_> {
         if self.conn.tx_mode.load(Ordering::Acquire) != MODE_RING || link.said_copied().is_some() {
             return true;
         }
+        if let Some(begun) = tx.again.filter(|again| again.copies) {
+            // By a process of this side that has died in the middle: no more is copied than that.
+            let len = self.gone_again(begun).unwrap_or(0);
+            link.say_copied(Copied { offset: begun.offset, start: begun.start, len });
+            return true;
+        }
         link.say_copying();
         // After that word: if the peer has not left yet, it will hear of the copy.
         if link.peer().left {
@@ -71,15 +77,8 @@ impl Ctx<'_> {
         if !link.is_unread() || link.peer().ending || raw::poll_now(self.fd(), 0) & gone != 0 {
             return Some(nothing);
         }
-        let client = self.conn.has(flag::CLIENT);
-        let written = (0..LOOKS).find_map(|_| match tcp::written(self.fd(), client) {
-            Err(Errno::AGAIN) => {
-                raw::yield_now();
-                None
-            }
-            other => Some(other),
-        });
-        let Some(Ok(offset)) = written else { return Some(nothing) };
+        let Some(offset) = self.written() else { return Some(nothing) };
+        tx.again = Some(Again { offset, start, copies: true });
         let mut done = 0;
         while let Ok(sent) = self.recall_some(tx, done, flags) {
             if sent == 0 {
@@ -93,8 +92,55 @@ impl Ctx<'_> {
         Some(Copied { offset, len: done, ..nothing })
     }
 
+    /// Bytes that were written to TCP.
+    fn written(&self) -> Option<u64> {
+        let client = self.conn.has(flag::CLIENT);
+        let written = (0..LOOKS).find_map(|_| match tcp::written(self.fd(), client) {
+            Err(Errno::AGAIN) => {
+                raw::yield_now();
+                None
+            }
+            other => Some(other),
+        });
+        written?.ok()
+    }
+
+    /// How much of that has gone.
+    fn gone_again(&self, begun: Again) -> Option<usize> {
+        usize::try_from(self.written()?.checked_sub(begun.offset)?).ok()
+    }
+
+    /// Sends what the peer, which has left, has not taken, as far as TCP has room; true: all of it.
+    pub(super) fn pay(&self, tx: &mut TxGuard<'_>) -> bool {
+        let Some(link) = self.link() else { return true };
+        let Ok(start) = link.sender(tx).taken() else { return true };
+        if raw::poll_now(self.fd(), 0) & (libc::POLLERR | libc::POLLHUP) != 0 {
+            // Nobody reads it.
+            return true;
+        }
+        let begun = match tx.again {
+            Some(begun) => begun,
+            None => {
+                let Some(offset) = self.written() else { return false };
+                *tx.again.insert(Again { offset, start, copies: false })
+            }
+        };
+        let Some(mut done) = self.gone_again(begun) else { return false };
+        loop {
+            tx.recalled = done;
+            match self.recall_some(tx, done, 0) {
+                Ok(0) => return true,
+                Ok(sent) => done += sent,
+                // The number goes in another thread: who closes the connection sends the rest.
+                Err(Errno::AGAIN | Errno::BADF) => return false,
+                // Nobody reads it.
+                Err(_) => return true,
+            }
+        }
+    }
+
     /// Sends a part of what the peer has not taken over TCP, without waiting; 0: nothing is left.
-    pub(super) fn recall_some(
+    fn recall_some(
         &self,
         tx: &mut TxGuard<'_>,
         done: usize,

@@ -8,13 +8,12 @@
 //! living and reads its ring to the end; the peer goes back to TCP with its next call.
 use super::Ctx;
 use crate::arena::{flag, phase, MODE_HYBRID, MODE_RING, MODE_TCP};
-use crate::errno::Errno;
 use crate::proto::{Stop, TxSwitch};
 use crate::reason::Reason;
 use crate::shm::layout::flags;
 use crate::sync::Ordering;
 use crate::sys::tcp;
-use crate::transport::{Copied, Link, Receiver, Sender};
+use crate::transport::{Copied, Link, Receiver};
 
 /// Longest wait for room in the TCP socket, at a time, and how often without progress.
 const ROOM_NS: u64 = 100_000_000;
@@ -164,20 +163,14 @@ impl Ctx<'_> {
         let Some(link) = self.link() else { return true };
         conn.raise(flag::TX_TCP);
         self.peer_went_back();
+        if tx.again.is_some_and(|again| again.copies) {
+            // Also where a process of this side has died in the middle of that.
+            self.lay_copies_now(&mut tx, 0);
+        }
         // What was copied when this side shut down is there already.
         let laid = link.said_copied().is_some_and(|copied| copied != Copied::PROMISE);
-        if !laid && link.sender(&mut tx).taken().is_ok() {
-            loop {
-                let recalled = tx.recalled;
-                match self.recall_some(&mut tx, recalled, 0) {
-                    Ok(0) => break,
-                    Ok(sent) => tx.recalled += sent,
-                    // The number goes in another thread: who closes the connection sends the rest.
-                    Err(Errno::AGAIN | Errno::BADF) => return false,
-                    // Nobody reads it.
-                    Err(_) => break,
-                }
-            }
+        if !laid && !self.pay(&mut tx) {
+            return false;
         }
         link.say_back_on_tcp();
         conn.tx_mode.store(MODE_TCP, Ordering::Release);

@@ -17,7 +17,7 @@ pub(crate) use state::{Failure, Script};
 
 /// The state that the halves of a transport are made from. The double keeps its own.
 pub(crate) fn halves() -> (Tx, Rx) {
-    let tx = Tx { switch: Default::default(), half: TxHalf::at(0), looked: 0, recalled: 0 };
+    let tx = Tx { switch: Default::default(), half: TxHalf::at(0), looked: 0, recalled: 0, again: None };
     let rx = Rx { switch: Default::default(), half: RxHalf::at(0), looked: 0, error: 0 };
     (tx, rx)
 }
