@@ -227,3 +227,9 @@ fn e13_shut_behind_copies() {
 fn e13_closed_in_the_middle_of_forks() {
     life("closed_in_forks").check();
 }
+
+/// A connection that receives over TCP and sends through the ring is writable when the ring has room.
+#[test]
+fn e12_room_with_half_a_ring() {
+    life("half").check();
+}

@@ -208,6 +208,10 @@ impl Ctx<'_> {
         if self.pass_copies(&mut rx) != usize::MAX {
             return false;
         }
+        if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
+            // Who waits for room has to look at the ring, as long as there is one to fill.
+            return true;
+        }
         conn.rx_mode.store(MODE_TCP, Ordering::Release);
         conn.lower(flag::CONSENTED);
         true

@@ -2,8 +2,8 @@
 
 use super::passing::through_a_message;
 use smc_tests::harness::net::{
-    accept_warm, close, dial_warm, ioctl_int, read, recv, recv_exact, recv_to_end, send_all, serve,
-    show, shutdown, so_error, Fd,
+    accept_warm, close, dial_warm, ioctl_int, read, recv, recv_exact, recv_to_end, send, send_all,
+    serve, set_nonblocking, set_option, show, shutdown, so_error, Fd,
 };
 use smc_tests::harness::payload::{bytes, Sum};
 use smc_tests::harness::process::{child_that_leaves, pause_ms, pipe, wait, Leave};
@@ -91,6 +91,49 @@ pub(crate) fn copied_client(port: u16) {
     pause_ms(60);
     say!("then {}, error {}", show(recv(left, &mut [0; 8], 0)), so_error(left));
     send_all(other, b"g").unwrap();
+}
+
+/// Receives over TCP again and still sends through the ring: whether there is room is the ring's to say.
+pub(crate) fn half_server() {
+    let (listener, port) = serve();
+    announce(port);
+    let fd = accept_warm(listener);
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1_i32).unwrap();
+    send_all(fd, b"a").unwrap();
+    say!("answer: {}", show(recv_exact(fd, &mut [0])));
+    set_nonblocking(fd, true);
+    let full = loop {
+        match send(fd, &[7; 4096], libc::MSG_NOSIGNAL) {
+            Ok(_) => {}
+            other => break other,
+        }
+    };
+    say!("full: {}", show(full));
+    say!("poll: {}", show(ready::poll_one(fd, libc::POLLOUT, 0).map(|n| n as usize)));
+    let epoll = ready::epoll();
+    ready::add(epoll, fd, libc::EPOLLOUT | libc::EPOLLET, 7).unwrap();
+    say!("epoll: {}", ready::show(&ready::wait(epoll, 4, 0)));
+    say!("then: {}", ready::show(&ready::wait(epoll, 4, 10_000)));
+    set_nonblocking(fd, false);
+    shutdown(fd, libc::SHUT_WR).unwrap();
+    say!("end: {:?}", recv_to_end(fd));
+}
+
+/// Reads nothing for a while.
+pub(crate) fn half_client(port: u16) {
+    let fd = dial_warm(port);
+    assert_eq!(recv_exact(fd, &mut [0]), Ok(1));
+    send_all(fd, b"b").unwrap();
+    pause_ms(300);
+    let mut buffer = vec![0; 64 << 10];
+    let error = loop {
+        match recv(fd, &mut buffer, 0) {
+            Ok(0) => break None,
+            Ok(_) => {}
+            Err(error) => break Some(error),
+        }
+    };
+    say!("error {error:?}");
 }
 
 const ROUNDS: u64 = 80;

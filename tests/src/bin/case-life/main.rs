@@ -66,6 +66,8 @@ fn main() {
         ("owed", Role::Client(port)) => leaving::owed_client(port, args[0]),
         ("copied", Role::Server) => leaving::copied_server(),
         ("copied", Role::Client(port)) => leaving::copied_client(port),
+        ("half", Role::Server) => leaving::half_server(),
+        ("half", Role::Client(port)) => leaving::half_client(port),
         ("closed_in_forks", Role::Server) => leaving::closed_in_forks_server(),
         ("closed_in_forks", Role::Client(port)) => leaving::closed_in_forks_client(port),
         ("unread", Role::Server) => closing::unread_server(),
