@@ -8,8 +8,9 @@ use crate::process::Process;
 use crate::sync::{pause, AtomicU32, AtomicU64, Ordering};
 use crate::sys::{clock, raw};
 
-/// Longest adaptive spin: about the cost of waking an idle processor.
-const SPIN_US: u64 = 50;
+/// Longest adaptive spin: twice the cost of waking an idle processor. The answer of a peer that had to be
+/// woken comes within it; after a shorter one both ends would go on to sleep and wake each other.
+const SPIN_US: u64 = 100;
 /// Time between two yields of a spinning thread.
 const YIELD_US: u64 = 2;
 /// Yields of a thread that has its processor to share with the peer.
