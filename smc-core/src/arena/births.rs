@@ -54,7 +54,12 @@ pub struct Birth {
 impl Births {
     /// None is under way.
     pub fn new() -> Self {
-        Self { current: Lock::new(None), any: AtomicBool::new(false), closing: Gate::new(), opening: Gate::new() }
+        Self {
+            current: Lock::new(None),
+            any: AtomicBool::new(false),
+            closing: Gate::new(),
+            opening: Gate::new(),
+        }
     }
 
     /// Before a descriptor is taken away: waits until no child is being made.

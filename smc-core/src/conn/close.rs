@@ -32,7 +32,8 @@ impl Ctx<'_> {
             }
         }
         let ended_tx = ends_tx || conn.has(flag::TX_SHUT);
-        if (ends_tx || ends_rx) && ended_tx && (ends_rx || conn.has(flag::RX_SHUT)) {
+        let ended_rx = ends_rx || conn.has(flag::RX_SHUT);
+        if ended_tx && ended_rx {
             self.await_copies();
         }
         let result = real();

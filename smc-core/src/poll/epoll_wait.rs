@@ -233,9 +233,7 @@ impl Instance {
         let called = |slot: &WaitSlot| slot.called.load(Ordering::Relaxed) != 0;
         state.members.iter().any(|member| slots(member).is_none_or(called))
     }
-}
 
-impl Instance {
     /// Pays what peers are owed that have left a ring; true: something is still owed.
     fn pay(&self, process: &Process) -> bool {
         let mut owing = false;

@@ -93,7 +93,7 @@ pub fn announce_own(
     let conn = conn & (CONNS - 1);
     for index in bits(ready | bell) {
         let Some(slot) = slots.get(index).filter(|_| is_mine(index)) else { continue };
-        if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
+        if disarms(slot) {
             // Release: pairs with the Acquire in take_ready. The bell comes after it.
             slot.ready[conn >> 6].fetch_or(1 << (conn & 63), Ordering::Release);
             ring_bell(index);
@@ -112,8 +112,7 @@ pub fn call_all(slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
     // Pairs with fence S: either a sleeper is seen, or it sees that it is called.
     full_fence();
     for (index, slot) in slots.iter().enumerate() {
-        // Relaxed: ordered by the fence. Of several announcers the swap lets one ring.
-        if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
+        if disarms(slot) {
             ring_bell(index);
         }
     }
@@ -124,6 +123,13 @@ pub fn call_all(slots: &[WaitSlot], mut ring_bell: impl FnMut(usize)) {
 pub fn was_called(slot: &WaitSlot) -> bool {
     // Acquire: pairs with the Release in `call_all`.
     slot.called.load(Ordering::Relaxed) != 0 && slot.called.swap(0, Ordering::AcqRel) != 0
+}
+
+/// Whether a sleeper wanted its bell, which the caller then rings.
+#[inline(always)]
+fn disarms(slot: &WaitSlot) -> bool {
+    // Relaxed: ordered by the announcer's last fence. Of several announcers the swap lets one ring.
+    slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0
 }
 
 #[inline(never)]
@@ -147,8 +153,7 @@ fn tell(
             // Fence B.
             fence_after_rmw();
         }
-        // Relaxed: ordered by fence A or B. Of several announcers the swap lets one ring.
-        if slot.armed.load(Ordering::Relaxed) != 0 && slot.armed.swap(0, Ordering::AcqRel) != 0 {
+        if disarms(slot) {
             ring_bell(index);
         }
     }

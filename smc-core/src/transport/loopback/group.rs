@@ -9,9 +9,7 @@ use crate::ring::{doorbell, RingMem};
 use crate::shm::layout::{
     state, ConnHeader, Line, RegionHeader, WaitSlot, CONNS, CONN_WORDS, WAIT_SLOTS,
 };
-use crate::sync::{
-    AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering,
-};
+use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::sys::lock::Lock;
 use crate::sys::{clock, growth, mem, raw, scm};
 use crate::wire::control::{Control as Message, CONTROL_MAX};

@@ -8,7 +8,7 @@ use smc_tests::apps::{Failure, Result};
 /// Processors on which the two ends of a run are.
 const PROCESSORS: [usize; 2] = [0, 1];
 
-/// A busy loop on each of these processors, until dropped.
+/// A busy loop on each of these processors, until they are sent away.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     over: Arc<AtomicBool>,
