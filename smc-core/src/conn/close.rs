@@ -71,6 +71,9 @@ impl Ctx<'_> {
             }
         }
         conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        // Calls of one step are over, and who comes later sees that the number has gone.
+        drop(conn.lock_tx());
+        drop(conn.lock_rx());
         self.process.device.arena.release(self.index);
     }
 

@@ -1,5 +1,4 @@
 //! Putting bytes into the ring: what sending, `sendfile` and `splice` have in common.
-use super::numbers::Pin;
 use super::spin::Spin;
 use super::wait::{Deadline, Woken};
 use super::Ctx;
@@ -61,6 +60,9 @@ impl Ctx<'_> {
             return Err(Fed::Full(link.drained()));
         }
         let mut tx = conn.lock_tx();
+        if !self.is_current() {
+            return Err(Fed::Failed(Errno::BADF));
+        }
         self.look_at_peer(&mut tx);
         if conn.tx_mode.load(Ordering::Acquire) != MODE_RING {
             return Err(Fed::Kernel);
@@ -188,20 +190,19 @@ impl Feeding<'_> {
     }
 }
 
-/// The waits of one call for room in the ring.
+/// The waits of one call, which holds its connection, for room in the ring.
 #[derive(Debug)]
 pub(super) struct Waits<'c> {
     ctx: &'c Ctx<'c>,
     /// Nothing is waited for; not known yet.
     nowait: Option<bool>,
     deadline: Option<Deadline>,
-    pin: Option<Pin<'c>>,
 }
 
 impl<'c> Waits<'c> {
     /// `nowait`: by the call's own flags; else the descriptor's count.
     pub(super) fn new(ctx: &'c Ctx<'c>, nowait: bool) -> Self {
-        Self { ctx, nowait: nowait.then_some(true), deadline: None, pin: None }
+        Self { ctx, nowait: nowait.then_some(true), deadline: None }
     }
 
     /// Waits until there may be room, the consumer having stood at `full`. EAGAIN: the call must not
@@ -210,9 +211,6 @@ impl<'c> Waits<'c> {
         let ctx = self.ctx;
         if *self.nowait.get_or_insert_with(|| raw::is_nonblocking(ctx.fd())) {
             return if ctx.block_tx() { Ok(Woken::Look) } else { Err(Errno::AGAIN) };
-        }
-        if self.pin.is_none() {
-            self.pin = Some(ctx.pin()?);
         }
         let link = ctx.link();
         let moved = || link.is_none_or(|link| link.drained() != full);

@@ -1,9 +1,10 @@
 //! The numbers under which this process has a connection, and the calls that outlive them.
 //!
 //! In the kernel a call holds the socket: who closes the number in another thread takes nothing away
-//! from it, and the peer sees the end when the call is over. Here a call that is about to wait, or
-//! that waits in more than one step, *pins* the connection. If the number goes meanwhile, a copy of
-//! the descriptor stands in for it, and the last call that is over closes both.
+//! from it, and the peer sees the end when the call is over. Here a call that does more than one step
+//! under one lock *pins* the connection. If the number goes meanwhile, a copy of the descriptor stands
+//! in for it, and the last call that is over closes both. A call of one step asks under the lock
+//! whether the number is still the connection's.
 //!
 //! A signal handler may jump out of a call, which then is never over. A thread that takes a number away
 //! is in no other call on it, so what it is noted to hold itself does not count.
@@ -11,62 +12,38 @@ use super::{holders, Ctx};
 use crate::arena::CONNS;
 use crate::errno::Errno;
 use crate::fdtable;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Left, Ordering, Uses};
 use crate::sys::lock::Guard;
 use crate::sys::thread::Critical;
-use crate::sys::{raw, tcp, thread};
+use crate::sys::{tcp, thread};
 use libc::c_int;
 
-/// One word for each record: the numbers in the lower half, the calls in the upper. Private memory,
-/// so a fork's child has its own.
-static USES: [AtomicU32; CONNS] = [const { AtomicU32::new(0) }; CONNS];
-/// The descriptor that stands in for a number that has gone, or 0.
-static STAND_INS: [AtomicU32; CONNS] = [const { AtomicU32::new(0) }; CONNS];
-/// How many there are.
+/// Private memory, so a fork's child has its own.
+static USES: [Uses; CONNS] = [const { Uses::none() }; CONNS];
+/// How many descriptors stand in for numbers.
 static LOST: AtomicU32 = AtomicU32::new(0);
-
-const CALL: u32 = 1 << 16;
-
-const fn numbers(word: u32) -> u32 {
-    word & (CALL - 1)
-}
-
-const fn calls(word: u32) -> u32 {
-    word >> 16
-}
 
 /// A record is new: it has one number.
 pub(crate) fn is_new(index: u32) {
-    USES[index as usize].store(1, Ordering::Relaxed);
-    STAND_INS[index as usize].store(0, Ordering::Relaxed);
+    USES[index as usize].is_new();
 }
 
 /// It has one number more.
 pub(crate) fn one_more(index: u32) {
-    USES[index as usize].fetch_add(1, Ordering::AcqRel);
-}
-
-/// What is left of a connection in this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// Other numbers.
-    Numbers,
-    /// Calls that are not over: the last of them ends the connection.
-    Calls,
-    /// Nothing.
-    Nothing,
+    USES[index as usize].one_more();
 }
 
 /// The child of a fork has the numbers, but not the threads that were inside a call.
 pub(crate) fn after_fork() {
+    let forget_calls = |uses: &Uses| close_if_any(uses.after_fork());
+    if any_lost() {
+        USES.iter().for_each(forget_calls);
+        return;
+    }
     for (_, entry) in fdtable::all() {
         if let Some(index) = entry.as_socket() {
-            let word = &USES[index as usize];
-            word.store(numbers(word.load(Ordering::Relaxed)), Ordering::Relaxed);
+            forget_calls(&USES[index as usize]);
         }
-    }
-    if any_lost() {
-        STAND_INS.iter().for_each(close_stand_in);
     }
 }
 
@@ -75,21 +52,11 @@ fn any_lost() -> bool {
     LOST.load(Ordering::Acquire) != 0
 }
 
-/// Takes what stands in for a number out; 0: nothing does.
-fn take_stand_in(slot: &AtomicU32) -> c_int {
-    // AcqRel: of two threads one gets it.
-    let fd = slot.swap(0, Ordering::AcqRel);
-    if fd != 0 {
+/// Closes what stood in for a number; 0: nothing did.
+fn close_if_any(stand_in: u64) {
+    if stand_in != 0 {
         LOST.fetch_sub(1, Ordering::AcqRel);
-        fdtable::take(fd.cast_signed());
-    }
-    fd.cast_signed()
-}
-
-fn close_stand_in(slot: &AtomicU32) {
-    match take_stand_in(slot) {
-        0 => {}
-        fd => raw::close(fd),
+        fdtable::drop_internal(stand_in as c_int);
     }
 }
 
@@ -97,21 +64,24 @@ impl<'a> Ctx<'a> {
     /// The descriptor to ask the kernel by: the program's number, or what stands in for it.
     #[inline]
     pub(crate) fn fd(&self) -> c_int {
-        if fdtable::entry(self.fd).as_socket() == Some(self.index) {
+        if self.has_its_number() {
             return self.fd;
         }
-        match STAND_INS[self.index as usize].load(Ordering::Acquire) {
+        match self.uses().left().stand_in {
             0 => self.other_number(),
-            fd => fd.cast_signed(),
+            fd => fd as c_int,
         }
+    }
+
+    fn uses(&self) -> &'static Uses {
+        &USES[self.index as usize]
     }
 
     /// Where the number has been closed, as one of several: it may be another connection's by now. An
     /// epoll instance goes on with such a one, as the kernel does.
     #[cold]
     fn other_number(&self) -> c_int {
-        if fdtable::entry(self.fd) == fdtable::Entry::internal() {
-            // Ours, for this connection.
+        if self.is_of_our_own() {
             return self.fd;
         }
         holders::descriptor(self.index, self.conn).unwrap_or(self.fd)
@@ -119,41 +89,43 @@ impl<'a> Ctx<'a> {
 
     /// Whether the number that the call was made with has been taken away.
     pub(crate) fn has_lost_its_number(&self) -> bool {
-        STAND_INS[self.index as usize].load(Ordering::Acquire) != 0
-            && fdtable::entry(self.fd).as_socket() != Some(self.index)
+        self.uses().left().stand_in != 0 && !self.has_its_number()
     }
 
-    /// Its number, which is still open, goes.
+    /// Its number, which is still open, goes; its entry in the table has been taken out.
     pub(crate) fn loses_a_number(&self) -> Left {
-        let (word, stand_in) = (&USES[self.index as usize], &STAND_INS[self.index as usize]);
         for _ in 0..thread::forget_holds(self.index) {
-            less_one_call(word);
+            self.uses().let_go().into_iter().for_each(|left| close_if_any(left.stand_in));
         }
-        loop {
-            let now = word.load(Ordering::Acquire);
-            if calls(now) > 0 && stand_in.load(Ordering::Acquire) == 0 {
-                // Without one the calls end with the number: there are no descriptors left.
-                if let Some(copy) = fdtable::copy(self.fd) {
-                    LOST.fetch_add(1, Ordering::AcqRel);
-                    stand_in.store(copy.cast_unsigned(), Ordering::Release);
-                }
+        let (left, in_vain) = self.uses().one_less(|| {
+            let copy = fdtable::copy(self.fd).map_or(0, i32::cast_unsigned);
+            if copy != 0 {
+                LOST.fetch_add(1, Ordering::AcqRel);
             }
-            let next = now.saturating_sub(1);
-            // AcqRel: of several threads one is the last.
-            let swapped =
-                word.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-            if !swapped {
-                continue;
-            }
-            if calls(next) == 0 {
-                close_stand_in(stand_in);
-            }
-            return match (numbers(next), calls(next)) {
-                (1.., _) => Left::Numbers,
-                (0, 1..) if stand_in.load(Ordering::Acquire) != 0 => Left::Calls,
-                _ => Left::Nothing,
-            };
-        }
+            copy
+        });
+        close_if_any(in_vain.map_or(0, u64::from));
+        left
+    }
+
+    /// Whether the number that the call was made with is still this connection's, or the call holds
+    /// it. Otherwise another thread has closed the number, and the record may be another connection's
+    /// by now. To be asked under one of the record's locks, which `last_close` takes as well before it
+    /// gives the record back, or by one that holds it.
+    #[inline(always)]
+    pub(crate) fn is_current(&self) -> bool {
+        self.has_its_number() || self.is_held()
+    }
+
+    /// Whether the number that the call was made with is still this connection's.
+    #[inline(always)]
+    pub(crate) fn has_its_number(&self) -> bool {
+        fdtable::entry(self.fd) == fdtable::Entry::socket(self.index)
+    }
+
+    #[cold]
+    fn is_held(&self) -> bool {
+        thread::holds(self.index) && self.uses().left().stand_in != 0
     }
 
     /// The same under a number of our own: for who has found it in the table of numbers, where other
@@ -179,21 +151,24 @@ impl<'a> Ctx<'a> {
         Some(Steady { ctx: Ctx { fd, ..*self }, own: Some((alone, critical)) })
     }
 
-    /// Holds the connection until the call is over.
+    /// Holds the connection until the call is over. EBADF: the number has just been closed.
     pub(crate) fn pin(&self) -> Result<Pin<'a>, Errno> {
-        let word = &USES[self.index as usize];
-        if !thread::hold(self.index) {
-            return Ok(Pin(None));
-        }
-        // AcqRel: pairs with that of `loses_a_number`.
-        let pinned = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
-            (numbers(now) > 0 && calls(now) < CALL / 2).then_some(now + CALL)
-        });
-        if pinned.is_err() {
+        let Some(holds) = thread::hold(self.index) else { return Ok(Pin(None)) };
+        if !self.uses().hold() {
             thread::let_go(self.index);
             return Err(Errno::BADF);
         }
-        Ok(Pin(Some(*self)))
+        let pin = Pin(Some(*self));
+        let held_before = || holds > 1 && self.uses().left().stand_in != 0;
+        if self.has_its_number() || held_before() || self.is_of_our_own() {
+            return Ok(pin);
+        }
+        Err(Errno::BADF)
+    }
+
+    /// Whether it goes under a number that the program knows nothing of.
+    fn is_of_our_own(&self) -> bool {
+        fdtable::entry(self.fd) == fdtable::Entry::internal()
     }
 }
 
@@ -220,12 +195,6 @@ impl Drop for Steady<'_> {
     }
 }
 
-/// One call less; what the word was, unless it knew of none.
-fn less_one_call(word: &AtomicU32) -> Option<u32> {
-    let less = |now| (calls(now) > 0).then(|| now - CALL);
-    word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).ok()
-}
-
 /// A call that holds its connection, if that could be noted.
 #[derive(Debug)]
 pub(crate) struct Pin<'a>(Option<Ctx<'a>>);
@@ -236,24 +205,19 @@ impl Drop for Pin<'_> {
         if !thread::let_go(ctx.index) {
             return;
         }
-        // A handler of the interrupted call may have forked: its child knows of no calls.
-        let Some(before) = less_one_call(&USES[ctx.index as usize]) else { return };
-        if calls(before) == 1 && STAND_INS[ctx.index as usize].load(Ordering::Acquire) != 0 {
-            last_call(ctx, numbers(before) == 0);
+        match ctx.uses().let_go() {
+            None | Some(Left { stand_in: 0, .. }) => {}
+            Some(left) => ends(ctx, left),
         }
     }
 }
 
-/// Closes what stood in for a number; `over`: and the connection with it.
+/// The last call is over: closes what stood in for a number, and the connection if no other is left.
 #[cold]
-fn last_call(ctx: Ctx<'_>, over: bool) {
-    let fd = take_stand_in(&STAND_INS[ctx.index as usize]);
-    if fd == 0 {
-        return;
-    }
-    let ctx = Ctx { fd, ..ctx };
-    if over && ctx.gives_up() {
+fn ends(ctx: Ctx<'_>, left: Left) {
+    let ctx = Ctx { fd: left.stand_in as c_int, ..ctx };
+    if left.numbers == 0 && ctx.gives_up() {
         ctx.last_close();
     }
-    raw::close(fd);
+    close_if_any(left.stand_in);
 }

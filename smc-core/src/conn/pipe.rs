@@ -74,7 +74,6 @@ pub(crate) fn to_conn(
     }
     let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
     let mut moved = 0;
-    let _pin = ctx.pin()?;
     // SPLICE_F_NONBLOCK speaks of the pipe alone.
     let mut waits = Waits::new(ctx, false);
     while moved < len {
@@ -134,8 +133,6 @@ pub(crate) fn from_conn(
     let nowait = flags & libc::SPLICE_F_NONBLOCK != 0;
     let mut buffer = [0_u8; CHUNK];
     let mut moved = 0;
-    // What was seen is to be taken from the same socket.
-    let _pin = ctx.pin()?;
     let mut room = Room::of(pipe);
     while moved < len {
         let want = Bufs::One(buffer.as_mut_ptr(), CHUNK.min(room.now()).min(len - moved));

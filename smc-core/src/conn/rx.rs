@@ -95,7 +95,7 @@ fn at_once(
         return None;
     }
     let mut rx = conn.lock_rx();
-    if conn.rx_mode.load(Ordering::Acquire) != MODE_RING || rx.error != 0 {
+    if !ctx.is_current() || conn.rx_mode.load(Ordering::Acquire) != MODE_RING || rx.error != 0 {
         return None;
     }
     let low = conn.low_water.load(Ordering::Relaxed) as usize;
@@ -117,7 +117,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
     if matches!(conn.phase(), phase::PLAIN | phase::FRESH | phase::LISTENER) {
         return Ok(ctx.received_tcp(real()));
     }
-    let _pin = ctx.pin();
+    let _pin = ctx.pin()?;
     match conn.phase() {
         phase::VIRGIN => {
             let peek = |bytes: &mut [u8; crate::wire::clc::loopback::ACCEPT_LEN], flags| {
@@ -231,7 +231,7 @@ fn past_consent(
     let fill = Fill::new(bufs, flags, total);
     let mut call = Call { ctx, fill, target: wanted.max(1), end: None, tcp_there: false };
     let mut deadline = None;
-    let mut pin = None;
+    let _pin = ctx.pin()?;
     loop {
         if flags & libc::MSG_PEEK != 0 {
             // Each look is a whole one.
@@ -251,9 +251,6 @@ fn past_consent(
         }
         if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(ctx.fd()) {
             return call.or(Errno::AGAIN);
-        }
-        if pin.is_none() {
-            pin = Some(ctx.pin()?);
         }
         let link = ctx.link();
         let known = link.map_or(0, |link| link.receiver(&mut ctx.conn.lock_rx()).pos());

@@ -71,7 +71,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
         }
         ctx.stop_sending_in_ring();
     }
-    let _pin = ctx.pin();
+    let _pin = ctx.pin()?;
     if conn.has(flag::LATE) {
         ctx.sends_late();
     }
@@ -168,6 +168,10 @@ fn go_on(
     mut fed: Fed,
     real: impl FnOnce() -> isize,
 ) -> Ret {
+    let _pin = match ctx.pin() {
+        Ok(pin) => pin,
+        Err(errno) => return place.or(errno).map(|done| ctx.sent_ring(done)),
+    };
     let mut waits = Waits::new(ctx, flags & libc::MSG_DONTWAIT != 0);
     loop {
         match fed {

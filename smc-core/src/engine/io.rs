@@ -3,6 +3,7 @@ use super::life::count_connection;
 use super::Ret;
 use crate::arena::{flag, phase, Setup};
 use crate::config::Mode;
+use crate::conn::numbers::Pin;
 use crate::conn::{file, pipe, rx, tx, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
@@ -23,6 +24,20 @@ fn enter(fd: c_int) -> Option<(Ctx<'static>, Critical)> {
     Some((ctx, Critical::enter()))
 }
 
+/// A call that is no way to move bytes: it may take long, and holds the connection.
+struct Held {
+    /// Ends first: with it the connection may.
+    _pin: Pin<'static>,
+    _critical: Critical,
+}
+
+/// As [`enter`], and nobody takes the connection away before the call is over.
+fn hold(fd: c_int) -> Result<Option<(Ctx<'static>, Held)>, Errno> {
+    let Some((ctx, critical)) = enter(fd) else { return Ok(None) };
+    let pin = ctx.pin()?;
+    Ok(Some((ctx, Held { _pin: pin, _critical: critical })))
+}
+
 /// `connect`.
 pub fn connect(
     fd: c_int,
@@ -30,7 +45,7 @@ pub fn connect(
     len: socklen_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    let Some((ctx, _critical)) = enter(fd) else { return Ok(real()) };
+    let Some((ctx, _held)) = hold(fd)? else { return Ok(real()) };
     let from_birth = ctx.plain_from_birth();
     if ctx.conn.phase() == phase::FRESH && from_birth.is_none() {
         ctx.mark();
@@ -66,16 +81,17 @@ fn is_under_way() -> bool {
 
 /// `listen`.
 pub fn listen(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
+    let Some((ctx, _held)) = hold(fd)? else { return Ok(real()) };
     let result = real();
-    if let (Some((ctx, _critical)), 0) = (enter(fd), result) {
+    if result == 0 {
         ctx.handshake(Setup::listens);
     }
     Ok(result)
 }
 /// `shutdown`.
 pub fn shutdown(fd: c_int, how: c_int, real: impl FnOnce() -> isize) -> Ret {
-    match enter(fd) {
-        Some((ctx, _critical)) => ctx.shutdown(how, || outside(real)),
+    match hold(fd)? {
+        Some((ctx, _held)) => ctx.shutdown(how, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -185,8 +201,8 @@ pub fn sendfile(
     count: usize,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match enter(out) {
-        Some((ctx, _critical)) => file::sendfile(&ctx, input, offset, count, || outside(real)),
+    match hold(out)? {
+        Some((ctx, _held)) => file::sendfile(&ctx, input, offset, count, || outside(real)),
         None => Ok(real()),
     }
 }
@@ -202,11 +218,11 @@ pub fn splice(
 ) -> Ret {
     // Offsets are for files: the kernel refuses them, and anything but a pipe at the other end.
     let plain = from_offset.is_null() && to_offset.is_null();
-    match (enter(from), enter(to)) {
-        (Some((ctx, _critical)), None) if plain && raw::is_pipe(to) => {
+    match (hold(from)?, hold(to)?) {
+        (Some((ctx, _held)), None) if plain && raw::is_pipe(to) => {
             pipe::from_conn(&ctx, to, len, flags, || outside(real))
         }
-        (None, Some((ctx, _critical))) if plain && raw::is_pipe(from) => {
+        (None, Some((ctx, _held))) if plain && raw::is_pipe(from) => {
             pipe::to_conn(&ctx, from, len, flags, || outside(real))
         }
         _ => Ok(real()),
@@ -222,8 +238,8 @@ pub fn getsockopt(
     len: *mut socklen_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match enter(fd) {
-        Some((ctx, _critical)) => ctx.getsockopt((level, name), value, len, real),
+    match hold(fd)? {
+        Some((ctx, _held)) => ctx.getsockopt((level, name), value, len, real),
         None => Ok(real()),
     }
 }
@@ -236,8 +252,8 @@ pub fn setsockopt(
     len: socklen_t,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    match enter(fd) {
-        Some((ctx, _critical)) => ctx.setsockopt((level, name), value, len, real),
+    match hold(fd)? {
+        Some((ctx, _held)) => ctx.setsockopt((level, name), value, len, real),
         None => Ok(real()),
     }
 }
@@ -245,7 +261,7 @@ pub fn setsockopt(
 pub fn fcntl(fd: c_int, cmd: c_int, arg: usize, real: impl FnOnce() -> isize) -> Ret {
     let result = describe(fd, real)?;
     if cmd == libc::F_SETFL && result == 0 && arg & libc::O_ASYNC as usize != 0 {
-        if let Some((ctx, _critical)) = enter(fd) {
+        if let Ok(Some((ctx, _held))) = hold(fd) {
             ctx.wants_signals();
         }
     }
@@ -260,8 +276,8 @@ pub fn describe(fd: c_int, real: impl FnOnce() -> isize) -> Ret {
 }
 /// `ioctl` on a tracked fd.
 pub fn ioctl(fd: c_int, request: c_ulong, arg: usize, real: impl FnOnce() -> isize) -> Ret {
-    match enter(fd) {
-        Some((ctx, _critical)) => ctx.ioctl(request, arg, real),
+    match hold(fd)? {
+        Some((ctx, _held)) => ctx.ioctl(request, arg, real),
         None => Ok(real()),
     }
 }

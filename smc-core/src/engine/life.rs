@@ -2,7 +2,7 @@
 use super::processes::each_descriptor;
 use super::{confined, streams, Kind, Ret};
 use crate::arena::{flag, Setup};
-use crate::conn::numbers::{self, Left};
+use crate::conn::numbers;
 use crate::conn::{holders, Ctx};
 use crate::errno::Errno;
 use crate::fdtable::{self, Entry};
@@ -104,9 +104,9 @@ fn forget(process: &Process, fd: c_int) {
             let ctx = Ctx { process, index, conn, fd };
             let left = ctx.loses_a_number();
             if conn.has(flag::IN_EPOLL) {
-                process.epolls.socket_closed(&ctx, left != Left::Numbers);
+                process.epolls.socket_closed(&ctx, left.numbers == 0);
             }
-            if left == Left::Nothing && ctx.gives_up() {
+            if left.is_nothing() && ctx.gives_up() {
                 ctx.last_close();
             } else if conn.fd.load(Ordering::Relaxed) == fd.unsigned_abs() {
                 let other = fdtable::all().find(|(_, other)| *other == entry);

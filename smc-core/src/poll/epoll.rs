@@ -6,7 +6,7 @@ use crate::conn::Ctx;
 use crate::errno::{Errno, Ret};
 use crate::fdtable::{self, Entry};
 use crate::process::Process;
-use crate::sync::Ordering;
+use crate::sync::{fence_after_rmw, Ordering};
 use crate::sys::iov::fetch;
 use crate::sys::raw;
 use libc::{c_int, epoll_event};
@@ -156,6 +156,13 @@ impl Epolls {
                     return Err(errno);
                 }
                 ctx.conn.raise(flag::SEEN_WAIT | flag::IN_EPOLL);
+                // Who closes the number takes it out of the table before it looks for the flag.
+                fence_after_rmw();
+                if !ctx.has_its_number() {
+                    state.remove(index, None);
+                    let _ = raw::epoll_ctl(instance.inner(), libc::EPOLL_CTL_DEL, fd, 0, 0);
+                    return Err(Errno::BADF);
+                }
                 if ctx.conn.has(flag::CONSENTED) && state.share(instance, &ctx, index) {
                     // A new registration tells of what is there, once.
                     state.take_inner(instance, process);

@@ -1,4 +1,4 @@
-//! Atomics, fences, the gate, and the lock that both sides of a `fork` share.
+//! Atomics, fences, the gate, who uses a record, and the lock that both sides of a `fork` share.
 //!
 //! Everything above takes its atomics from here, never from `core::sync::atomic`: under
 //! `--cfg loom` the same names are loom's, so that the ring and the sleep/wake protocol are
@@ -7,6 +7,7 @@ mod fence;
 mod gate;
 mod lock;
 mod pad;
+mod uses;
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
@@ -21,6 +22,7 @@ pub use fence::{fence_after_rmw, full_fence};
 pub use gate::Gate;
 pub use lock::{LockGuard, RawLock};
 pub use pad::Pad128;
+pub use uses::{Left, Uses};
 
 /// A hint to the processor that this is a spin loop.
 #[inline(always)]

@@ -39,14 +39,14 @@ impl Thread {
     }
 }
 
-/// A call of this thread holds a connection; false: there is no room to note it.
-pub fn hold(record: u32) -> bool {
+/// A call of this thread holds a connection; how many do then. `None`: there is no room to note it.
+pub fn hold(record: u32) -> Option<u32> {
     with(|thread| {
-        let place = thread.hold_of(record + 1).or_else(|| thread.hold_of(0));
-        let Some((of, count)) = place else { return false };
+        let (of, count) = thread.hold_of(record + 1).or_else(|| thread.hold_of(0))?;
         of.store(record + 1, Ordering::Relaxed);
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        true
+        let holds = count.load(Ordering::Relaxed) + 1;
+        count.store(holds, Ordering::Relaxed);
+        Some(holds)
     })
 }
 
@@ -61,6 +61,11 @@ pub fn let_go(record: u32) -> bool {
         }
         true
     })
+}
+
+/// Whether calls of this thread hold a connection.
+pub fn holds(record: u32) -> bool {
+    with(|thread| thread.hold_of(record + 1).is_some())
 }
 
 /// How many calls of this thread hold a connection; from here on none does. A thread that makes
