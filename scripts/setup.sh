@@ -12,7 +12,7 @@ program_packages=(
     redis-server redis-tools nginx-light wrk apache2-utils qperf sockperf iperf3 memcached
     curl socat iproute2 procps util-linux python3 libjemalloc2 libtcmalloc-minimal4 eatmydata
     faketime libproxychains4 liburing-dev gnuplot-nox shellcheck ca-certificates strace valgrind
-    stress-ng tcl rsync haproxy postgresql
+    stress-ng tcl rsync haproxy postgresql openssl
 )
 
 say() { printf 'setup: %s\n' "$*"; }

@@ -71,6 +71,12 @@ def settle(suite, bare, smc, known):
     return doubts
 
 
+def accelerates_again(suite):
+    """Whether another run has accelerated connections: very short ones may all end too early."""
+    return any(Run(suite, "smc", number=number).connections()[1] > 0
+               for number in range(1, AGAIN + 1))
+
+
 def judge(suite, known):
     """Runs a suite; lines to tell, and whether it failed."""
     bare, smc = Run(suite, "bare"), Run(suite, "smc")
@@ -91,7 +97,7 @@ def judge(suite, known):
             continue
         failed |= verdict == "DIFFERS"
         lines.append(f"{name}: {verdict} ({doubt})")
-    if suite.accelerates and ring == 0:
+    if suite.accelerates and ring == 0 and not accelerates_again(suite):
         lines.append("NOT ACCELERATED: no connection took a ring")
         failed = True
     if failed:

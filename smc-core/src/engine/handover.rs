@@ -121,21 +121,27 @@ pub fn exec_failed(plan: Plan) {
 }
 
 fn take_back_packed(process: &Process, plan: &Plan, packed: Packed) {
-    if let Some(handover) = packed.open() {
-        let mut seen = ConnSet::new();
-        for (fd, index) in handover.manifest().conns() {
-            let Some(conn) = process.device.arena.conn(index).filter(|_| seen.add(index)) else {
-                continue;
-            };
-            if plan.heir == Some(Heir::Same) {
-                conn.let_go(plan.holder);
-            } else if (Ctx { process, index, conn, fd }).one_less() {
-                Ctx { process, index, conn, fd }.last_close();
-            }
-        }
-        leave_page(process, plan.heir, &handover);
+    if let (Some(handover), Some(heir)) = (packed.open(), plan.heir) {
+        take_back(process, heir, &handover, plan.holder);
     }
     packed.close();
+}
+
+/// The next image will not be: what it was to have is let go of.
+fn take_back(process: &Process, heir: Heir, handover: &Handover, holder: u32) {
+    let mut seen = ConnSet::new();
+    for (fd, index) in handover.manifest().conns() {
+        let Some(conn) = process.device.arena.conn(index).filter(|_| seen.add(index)) else {
+            continue;
+        };
+        let ctx = Ctx { process, index, conn, fd };
+        if heir == Heir::Same {
+            conn.let_go(holder);
+        } else if ctx.one_less() {
+            ctx.last_close();
+        }
+    }
+    leave_page(process, heir, handover);
 }
 
 /// Whether this process has any that could be a connection.
@@ -242,7 +248,7 @@ fn prepare(process: &Process, target: impl FnOnce() -> Target, heir: Heir) -> Pl
         });
     }
     if let Some(made) = handover.take_if(|made| made.manifest().conns().next().is_none()) {
-        leave_page(process, Some(heir), &made);
+        leave_page(process, heir, &made);
         made.discard();
     }
     if let Some(mut made) = handover {
@@ -376,31 +382,15 @@ fn note_ends(process: &Process, handover: &Handover, inherited: &ConnSet, taken:
 }
 
 /// The page that was taken for the next image's process waits for nobody.
-fn leave_page(process: &Process, heir: Option<Heir>, handover: &Handover) {
+fn leave_page(process: &Process, heir: Heir, handover: &Handover) {
     let page = handover.manifest().page.load(Ordering::Relaxed);
     match heir {
-        Some(Heir::Child) => process.device.expect_no_more(page),
-        Some(Heir::Borrower) => {
+        Heir::Child => process.device.expect_no_more(page),
+        Heir::Borrower => {
             if let Some(page) = process.device.arena.proc_page(page as usize) {
                 page.leave(raw::getpid());
             }
         }
         _ => {}
-    }
-}
-
-/// The handover could not be packed.
-fn take_back(process: &Process, heir: Heir, handover: &Handover, holder: u32) {
-    leave_page(process, Some(heir), handover);
-    let mut seen = ConnSet::new();
-    for (_, index) in handover.manifest().conns() {
-        let Some(conn) = process.device.arena.conn(index).filter(|_| seen.add(index)) else {
-            continue;
-        };
-        if heir == Heir::Same {
-            conn.let_go(holder);
-        } else {
-            conn.procs.fetch_sub(1, Ordering::AcqRel);
-        }
     }
 }

@@ -13,5 +13,6 @@ mod python;
 mod redis;
 mod session;
 mod streams;
+mod tls;
 mod transfers;
 mod web;

@@ -1,6 +1,8 @@
 //! Python's own HTTP server and client.
 use std::fs;
 
+use smc_tests::apps::nginx::body;
+
 use crate::session::{in_every_pairing, Expect};
 
 /// The client compares each answer with what it sent, over one connection and over many.
@@ -17,6 +19,30 @@ fn http_server() {
         let client = session.client("python3").arg(&client_file).arg(port.to_string());
         let report = client.output(session.limit())?.stdout;
         assert_eq!(report.trim(), "120 answers are right");
+        server.stop_by(libc::SIGINT)?;
+        Ok(())
+    });
+}
+
+/// The server that serves a folder, a thread for each connection, with many downloads at a time.
+#[test]
+fn folder_server() {
+    const DOWNLOADS: usize = 24;
+    const SIZE: usize = 4 << 20;
+    in_every_pairing(&["python3", "curl"], Expect::SomeRingAtOnce, |session| {
+        fs::write(session.folder().join("file"), body(SIZE))?;
+        let port = session.port();
+        let words = format!("-m http.server --bind 127.0.0.1 {port}");
+        let mut server = session.server("python3").words(words).listening(port)?;
+        let mut client = session.client("curl").words("-sS --fail -Z --parallel-max 8");
+        for number in 0..DOWNLOADS {
+            client = client.words(format!("-o got-{number} http://127.0.0.1:{port}/file"));
+        }
+        client.output(session.limit())?;
+        for number in 0..DOWNLOADS {
+            let got = fs::read(session.folder().join(format!("got-{number}")))?;
+            assert!(got == body(SIZE), "download {number} differs: {} bytes", got.len());
+        }
         server.stop_by(libc::SIGINT)?;
         Ok(())
     });

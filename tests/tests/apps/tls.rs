@@ -1,0 +1,33 @@
+//! TLS in user space: what it sends is bytes like any other.
+use std::fs;
+
+use smc_tests::apps::nginx::body;
+
+use crate::session::{in_every_pairing, Expect};
+
+const SIZE: usize = 8 << 20;
+const DOWNLOADS: usize = 3;
+
+/// openssl's server and curl: files whole and unchanged, a connection each.
+#[test]
+fn openssl_server() {
+    in_every_pairing(&["openssl", "curl"], Expect::SomeRingAtOnce, |session| {
+        let folder = session.folder();
+        let key = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1";
+        let key = format!("{key} -keyout key.pem -out cert.pem");
+        session.helper("openssl").words(key).output(session.limit())?;
+        fs::write(folder.join("file"), body(SIZE))?;
+        let port = session.port();
+        let server = format!("s_server -accept 127.0.0.1:{port} -WWW -cert cert.pem -key key.pem");
+        let mut server = session.server("openssl").words(server).listening(port)?;
+        for number in 0..DOWNLOADS {
+            let url = format!("https://127.0.0.1:{port}/file");
+            let words = format!("-sS --fail --cacert cert.pem -o got-{number} {url}");
+            session.client("curl").words(words).output(session.limit())?;
+            let got = fs::read(folder.join(format!("got-{number}")))?;
+            assert!(got == body(SIZE), "download {number} differs: {} bytes", got.len());
+        }
+        server.stop()?;
+        Ok(())
+    });
+}
