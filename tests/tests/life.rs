@@ -116,6 +116,12 @@ fn e10_server_killed() {
     }
 }
 
+/// Who looks for the first time when the peer has been dead for long is told.
+#[test]
+fn e10_late_look_at_the_dead() {
+    life("late_look").check();
+}
+
 /// The client dies by SIGKILL in each blocking call; the server notices and serves the next.
 #[test]
 fn e10_client_killed() {

@@ -470,6 +470,8 @@ impl Call<'_> {
                 }
                 Err(errno) if hybrid || errno == Errno::FAULT => return Err(errno),
                 Err(errno) => {
+                    // Said once; what is left of the socket is the kernel's to tell.
+                    ctx.conn.raise(flag::PEER_GONE);
                     self.end = Some(errno);
                     return Ok(Step::Again);
                 }

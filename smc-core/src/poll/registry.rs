@@ -269,10 +269,14 @@ impl State {
             reg.fresh = true;
         }
         self.take_inner(instance, ctx.process);
-        let came = ctx.tcp_now() != before;
+        let now = ctx.tcp_now();
+        if now.0 & !libc::POLLOUT != 0 {
+            // An end that nobody has looked at is not told of again.
+            ctx.conn.raise(flag::TCP_NEWS);
+        }
         if let Some(reg) = self.reg(index) {
             reg.fresh = false;
-            reg.whole |= came;
+            reg.whole |= now != before;
         }
         true
     }

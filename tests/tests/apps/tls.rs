@@ -18,8 +18,9 @@ fn openssl_server() {
         session.helper("openssl").words(key).output(session.limit())?;
         fs::write(folder.join("file"), body(SIZE))?;
         let port = session.port();
-        let server = format!("s_server -accept 127.0.0.1:{port} -WWW -cert cert.pem -key key.pem");
-        let mut server = session.server("openssl").words(server).listening(port)?;
+        let words = format!("s_server -accept 127.0.0.1:{port} -naccept {DOWNLOADS} -WWW");
+        let server = session.server("openssl").words(words);
+        let mut server = server.words("-cert cert.pem -key key.pem").listening(port)?;
         for number in 0..DOWNLOADS {
             let url = format!("https://127.0.0.1:{port}/file");
             let words = format!("-sS --fail --cacert cert.pem -o got-{number} {url}");
@@ -27,7 +28,8 @@ fn openssl_server() {
             let got = fs::read(folder.join(format!("got-{number}")))?;
             assert!(got == body(SIZE), "download {number} differs: {} bytes", got.len());
         }
-        server.stop()?;
+        // It has had its downloads.
+        assert!(server.wait(session.limit())?.success());
         Ok(())
     });
 }

@@ -106,6 +106,39 @@ pub(crate) fn survivor_client(port: u16, call: &str) {
     survive(call, dial_warm(port));
 }
 
+/// Looks for the end only when the peer has been dead for long, in instances made then: each way of
+/// being told tells of it, again after the registration was taken out and put in again.
+pub(crate) fn late_survivor_client(port: u16) {
+    let ways = [0, libc::EPOLLET, libc::EPOLLONESHOT, libc::EPOLLRDHUP].map(|way| {
+        // Each at a connection of its own: what one look finds is known to the next.
+        let mask = libc::EPOLLIN | way;
+        (dial_warm(port), mask, [ready::epoll(), ready::epoll()])
+    });
+    pause_ms(700);
+    for (fd, mask, [first, second]) in ways {
+        ready::add(first, fd, mask, 1).unwrap();
+        say!("{mask:#x}: {}", ready::show(&ready::wait(first, 4, 2000)));
+        ready::add(second, fd, mask, 2).unwrap();
+        say!("{mask:#x} elsewhere: {}", ready::show(&ready::wait(second, 4, 2000)));
+        ready::remove(first, fd).unwrap();
+        ready::add(first, fd, mask, 3).unwrap();
+        say!("{mask:#x} again: {}", ready::show(&ready::wait(first, 4, 2000)));
+        close(fd).unwrap();
+    }
+}
+
+/// Serves several and dies.
+pub(crate) fn late_victim_server() {
+    let (listener, port) = serve();
+    announce(port);
+    killed(|| {
+        let all = [(); 4].map(|()| accept_warm(listener));
+        block_in("recv", all[0]);
+    });
+    // The process lives on, and with it the group.
+    pause_ms(1500);
+}
+
 /// The client dies.
 pub(crate) fn victim_client(port: u16, call: &str) {
     killed(|| block_in(call, dial_warm(port)));

@@ -49,6 +49,8 @@ fn main() {
         }
         ("server_killed", Role::Server) => killed::victim_server(args[0]),
         ("server_killed", Role::Client(port)) => killed::survivor_client(port, args[1]),
+        ("late_look", Role::Server) => killed::late_victim_server(),
+        ("late_look", Role::Client(port)) => killed::late_survivor_client(port),
         ("client_killed", Role::Server) => killed::survivor_server(args[1]),
         ("client_killed", Role::Client(port)) => killed::victim_client(port, args[0]),
         ("nonblock_shared", Role::Server) => shared::nonblock_server(),
