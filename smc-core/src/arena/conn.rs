@@ -83,6 +83,8 @@ pub mod flag {
     /// This process has ended, and what was unread in the ring is on TCP: what it still sends goes
     /// there as well.
     pub const LATE: u32 = 1 << 19;
+    /// The last call that might wait was allowed to, and no call that we see has changed that since.
+    pub const BLOCKS: u32 = 1 << 20;
     /// The program's own view of the four options of the mark: bits 24 to 27.
     pub const VIEW_SHIFT: u32 = 24;
 }

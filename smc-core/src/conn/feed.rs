@@ -1,6 +1,6 @@
 //! Putting bytes into the ring: what sending, `sendfile` and `splice` have in common.
 use super::spin::Spin;
-use super::wait::{Deadline, Woken};
+use super::wait::{Deadline, Patience, Woken};
 use super::Ctx;
 use crate::arena::{flag, TxGuard, MODE_RING};
 use crate::errno::Errno;
@@ -194,28 +194,28 @@ impl Feeding<'_> {
 #[derive(Debug)]
 pub(super) struct Waits<'c> {
     ctx: &'c Ctx<'c>,
-    /// Nothing is waited for; not known yet.
-    nowait: Option<bool>,
+    patience: Patience<'c>,
     deadline: Option<Deadline>,
 }
 
 impl<'c> Waits<'c> {
     /// `nowait`: by the call's own flags; else the descriptor's count.
     pub(super) fn new(ctx: &'c Ctx<'c>, nowait: bool) -> Self {
-        Self { ctx, nowait: nowait.then_some(true), deadline: None }
+        Self { ctx, patience: Patience::new(ctx, nowait), deadline: None }
     }
 
     /// Waits until there may be room, the consumer having stood at `full`. EAGAIN: the call must not
     /// wait, or not any longer.
     pub(super) fn wait(&mut self, full: u64) -> Result<Woken, Errno> {
         let ctx = self.ctx;
-        if *self.nowait.get_or_insert_with(|| raw::is_nonblocking(ctx.fd())) {
-            return if ctx.block_tx() { Ok(Woken::Look) } else { Err(Errno::AGAIN) };
-        }
         let link = ctx.link();
         let moved = || link.is_none_or(|link| link.drained() != full);
-        if SPIN.run(ctx.process, moved) || ctx.block_tx() {
+        let spins = self.patience.may_spin();
+        if (spins && SPIN.run(ctx.process, moved)) || ctx.block_tx() {
             return Ok(Woken::Look);
+        }
+        if !self.patience.may_sleep() {
+            return Err(Errno::AGAIN);
         }
         let of_socket = || Deadline::of_socket(ctx.fd(), libc::SO_SNDTIMEO);
         match ctx.sleep_for_room(*self.deadline.get_or_insert_with(of_socket))? {

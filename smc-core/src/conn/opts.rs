@@ -12,6 +12,7 @@ use libc::{c_int, c_ulong, c_void, socklen_t};
 const FIONREAD: c_ulong = 0x541b;
 const SIOCATMARK: c_ulong = 0x8905;
 const FIOASYNC: c_ulong = 0x5452;
+const FIONBIO: c_ulong = 0x5421;
 
 impl Ctx<'_> {
     /// Number of an option of the mark, if the socket bears it.
@@ -128,6 +129,11 @@ impl Ctx<'_> {
                 if result == 0 && fetch(arg as *const c_int).is_ok_and(|on| on != 0) {
                     self.wants_signals();
                 }
+                Ok(result)
+            }
+            FIONBIO => {
+                let result = real();
+                self.conn.lower(flag::BLOCKS);
                 Ok(result)
             }
             _ => Ok(real()),

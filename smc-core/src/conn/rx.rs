@@ -7,7 +7,7 @@ mod fill;
 use super::feed::LOOK_US;
 use super::switch::enter_rx;
 use super::spin::Spin;
-use super::wait::{Deadline, Woken};
+use super::wait::{Deadline, Patience, Woken};
 use super::Ctx;
 use crate::arena::{flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
 use crate::errno::{Errno, Ret};
@@ -231,6 +231,7 @@ fn past_consent(
     let fill = Fill::new(bufs, flags, total);
     let mut call = Call { ctx, fill, target: wanted.max(1), end: None, tcp_there: false };
     let mut deadline = None;
+    let mut patience = Patience::new(ctx, flags & libc::MSG_DONTWAIT != 0);
     let _pin = ctx.pin()?;
     loop {
         if flags & libc::MSG_PEEK != 0 {
@@ -249,7 +250,7 @@ fn past_consent(
             Step::Again => continue,
             Step::Empty => {}
         }
-        if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(ctx.fd()) {
+        if !patience.may_spin() {
             return call.or(Errno::AGAIN);
         }
         let link = ctx.link();
@@ -264,6 +265,9 @@ fn past_consent(
         let ring = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING;
         if ring && call.flags & libc::MSG_PEEK == 0 && SPIN.run(ctx.process, came) {
             continue;
+        }
+        if !patience.may_sleep() {
+            return call.or(Errno::AGAIN);
         }
         let deadline =
             *deadline.get_or_insert_with(|| Deadline::of_socket(ctx.fd(), libc::SO_RCVTIMEO));

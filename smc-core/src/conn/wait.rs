@@ -42,6 +42,36 @@ impl Deadline {
     }
 }
 
+/// Whether a call may wait. O_NONBLOCK is the kernel's to say, and any process that has the socket may
+/// change it; but asking costs as much as a short wait. Where the last call was allowed to wait, this one
+/// looks at the ring for a while before it asks.
+#[derive(Debug)]
+pub(crate) struct Patience<'c> {
+    ctx: &'c Ctx<'c>,
+    /// What the call's flags or the kernel have said.
+    known: Option<bool>,
+}
+
+impl<'c> Patience<'c> {
+    /// `nowait`: the call's own flags forbid it.
+    pub(crate) fn new(ctx: &'c Ctx<'c>, nowait: bool) -> Self {
+        Self { ctx, known: nowait.then_some(false) }
+    }
+
+    /// Whether it may look for a while.
+    pub(crate) fn may_spin(&mut self) -> bool {
+        match self.known {
+            Some(known) => known,
+            None => self.ctx.conn.has(flag::BLOCKS) || self.may_sleep(),
+        }
+    }
+
+    /// Whether it may sleep.
+    pub(crate) fn may_sleep(&mut self) -> bool {
+        *self.known.get_or_insert_with(|| self.ctx.ask_whether_it_blocks())
+    }
+}
+
 /// What ended a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
@@ -54,6 +84,16 @@ pub(crate) enum Woken {
 }
 
 impl Ctx<'_> {
+    fn ask_whether_it_blocks(&self) -> bool {
+        let blocks = !raw::is_nonblocking(self.fd());
+        if !blocks {
+            self.conn.lower(flag::BLOCKS);
+        } else if !self.conn.has(flag::BLOCKS) {
+            self.conn.raise(flag::BLOCKS);
+        }
+        blocks
+    }
+
     /// Sleeps until the peer has news of this connection, the TCP socket has one of `tcp_events`,
     /// or the time is over. `ready` is asked once more after the bell is armed.
     pub(crate) fn sleep(

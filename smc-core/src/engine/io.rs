@@ -260,9 +260,13 @@ pub fn setsockopt(
 /// `fcntl` on a tracked fd; `F_DUPFD` and `F_DUPFD_CLOEXEC` are told by [`super::duplicated`] as well.
 pub fn fcntl(fd: c_int, cmd: c_int, arg: usize, real: impl FnOnce() -> isize) -> Ret {
     let result = describe(fd, real)?;
-    if cmd == libc::F_SETFL && result == 0 && arg & libc::O_ASYNC as usize != 0 {
+    if cmd == libc::F_SETFL && result == 0 {
         if let Ok(Some((ctx, _held))) = hold(fd) {
-            ctx.wants_signals();
+            // O_NONBLOCK may be set now.
+            ctx.conn.lower(flag::BLOCKS);
+            if arg & libc::O_ASYNC as usize != 0 {
+                ctx.wants_signals();
+            }
         }
     }
     Ok(result)
