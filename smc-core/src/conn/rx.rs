@@ -3,10 +3,10 @@
 //! In each mode the order is the stream's: what TCP still holds from before the peer's switch, then
 //! the ring, then what a peer wrote to TCP behind its own library's back, then the end.
 mod fill;
+mod soon;
 
 use super::feed::LOOK_US;
 use super::switch::enter_rx;
-use super::spin::Spin;
 use super::wait::{Deadline, Patience, Woken};
 use super::Ctx;
 use crate::arena::{flag, phase, Rx, MODE_DRAIN, MODE_HYBRID, MODE_RING, MODE_TCP};
@@ -22,9 +22,8 @@ use crate::transport::loopback::LoopbackRx;
 use crate::transport::{Link, Receiver};
 use core::ops::{Deref, DerefMut};
 use fill::Fill;
+use soon::{soon, Soon, SPIN};
 use libc::c_int;
-
-static SPIN: Spin = Spin::new();
 
 /// Flags of `recv` that only the kernel can answer.
 const KERNEL_ONLY: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
@@ -39,14 +38,16 @@ pub(crate) fn recv(
     flags: c_int,
     real: impl FnOnce() -> isize,
 ) -> Ret {
-    let bufs = || Bufs::One(base, len);
+    let bufs = Bufs::One(base, len);
     if flags & SPECIAL == 0 && ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING {
-        let total = bufs().total()?;
-        if let Some(got) = at_once(ctx, total, |receiver| receiver.take(output(base, total)).ok()) {
-            return Ok(got);
+        let total = bufs.total()?;
+        let take = |receiver: &mut LoopbackRx<'_>| receiver.take(output(base, total)).ok();
+        match soon(ctx, total, flags, take) {
+            Soon::Got(got) => return Ok(got),
+            Soon::Not { looked } => return in_any_case(ctx, &bufs, flags, looked, real),
         }
     }
-    in_any_case(ctx, &bufs(), flags, real)
+    in_any_case(ctx, &bufs, flags, false, real)
 }
 
 /// `readv`, `recvmsg` and their kin: several.
@@ -60,55 +61,34 @@ pub(crate) fn recv_vec(
     if flags & SPECIAL == 0 && ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING {
         let total = bufs.total()?;
         let mut fill = Fill::new(bufs, flags, total);
-        if let Some(got) = at_once(ctx, total, |receiver| {
+        let take = |receiver: &mut LoopbackRx<'_>| {
             fill.take(receiver).ok()?;
             Some(fill.done)
-        }) {
-            return Ok(got);
+        };
+        match soon(ctx, total, flags, take) {
+            Soon::Got(got) => return Ok(got),
+            Soon::Not { looked } => return in_any_case(ctx, bufs, flags, looked, real),
         }
     }
-    in_any_case(ctx, bufs, flags, real)
+    in_any_case(ctx, bufs, flags, false, real)
 }
 
+/// `looked`: the call has waited for the ring for a while already.
 #[inline(never)]
-fn in_any_case(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isize) -> Ret {
+fn in_any_case(
+    ctx: &Ctx<'_>,
+    bufs: &Bufs,
+    flags: c_int,
+    looked: bool,
+    real: impl FnOnce() -> isize,
+) -> Ret {
     if flags & KERNEL_ONLY != 0 {
         Ok(real())
     } else if ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_TCP {
         over_tcp(ctx, bufs, flags, real)
     } else {
-        past_consent(ctx, bufs, flags, real)
+        past_consent(ctx, bufs, flags, looked, real)
     }
-}
-
-/// Takes what the ring holds, if that is all that there is to do. `None`: nothing was done.
-#[inline(always)]
-fn at_once(
-    ctx: &Ctx<'_>,
-    total: usize,
-    take: impl FnOnce(&mut LoopbackRx<'_>) -> Option<usize>,
-) -> Option<isize> {
-    let conn = ctx.conn;
-    let link = ctx.link()?;
-    let peer = link.peer();
-    if peer.wants_tcp() | peer.copying | conn.has(flag::RX_TCP) | (total == 0) {
-        return None;
-    }
-    let mut rx = conn.lock_rx();
-    if !ctx.is_current() || conn.rx_mode.load(Ordering::Acquire) != MODE_RING || rx.error != 0 {
-        return None;
-    }
-    let low = conn.low_water.load(Ordering::Relaxed) as usize;
-    let mut receiver = link.receiver(&mut rx);
-    if receiver.ready().ok()? < low.min(total) {
-        return None;
-    }
-    let got = take(&mut receiver)?;
-    receiver.done();
-    conn.count_rx(&rx, got);
-    drop(rx);
-    ctx.process.page().smc_rx.add(got as u64);
-    Some(got.cast_signed())
 }
 
 #[inline(never)]
@@ -135,7 +115,7 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
             }
             if ctx.has_lost_its_number() {
                 // The program's own call has nothing to go by any more.
-                return past_consent(ctx, bufs, flags, real);
+                return past_consent(ctx, bufs, flags, false, real);
             }
         }
         phase::IDLE => ctx.offer_aside(),
@@ -143,9 +123,9 @@ fn over_tcp(ctx: &Ctx<'_>, bufs: &Bufs, flags: c_int, real: impl FnOnce() -> isi
     }
     ctx.progress();
     if conn.rx_mode.load(Ordering::Acquire) != MODE_TCP {
-        return past_consent(ctx, bufs, flags, real);
+        return past_consent(ctx, bufs, flags, false, real);
     }
-    let Some(inside) = enter_rx(conn) else { return past_consent(ctx, bufs, flags, real) };
+    let Some(inside) = enter_rx(conn) else { return past_consent(ctx, bufs, flags, false, real) };
     let got = real();
     drop(inside);
     if let (Ok(bytes), 0) = (usize::try_from(got), flags & libc::MSG_PEEK) {
@@ -223,6 +203,7 @@ fn past_consent(
     ctx: &Ctx<'_>,
     bufs: &Bufs,
     flags: c_int,
+    mut looked: bool,
     real: impl FnOnce() -> isize,
 ) -> Ret {
     let total = bufs.total()?;
@@ -263,7 +244,8 @@ fn past_consent(
                 || (!owing && ctx.is_owing())
         };
         let ring = ctx.conn.rx_mode.load(Ordering::Acquire) == MODE_RING;
-        if ring && call.flags & libc::MSG_PEEK == 0 && SPIN.run(ctx.process, came) {
+        let looks = ring && call.flags & libc::MSG_PEEK == 0 && !core::mem::take(&mut looked);
+        if looks && SPIN.run(ctx.process, came) {
             continue;
         }
         if !patience.may_sleep() {
