@@ -85,6 +85,10 @@ pub mod flag {
     pub const LATE: u32 = 1 << 19;
     /// The last call that might wait was allowed to, and no call that we see has changed that since.
     pub const BLOCKS: u32 = 1 << 20;
+    /// TCP_CORK is kept here; the kernel's is not set.
+    pub const CORK_KEPT: u32 = 1 << 21;
+    /// What is kept.
+    pub const CORKED: u32 = 1 << 22;
     /// The program's own view of the four options of the mark: bits 24 to 27.
     pub const VIEW_SHIFT: u32 = 24;
 }

@@ -78,8 +78,14 @@ impl Ctx<'_> {
                 link.say_back_on_tcp();
             }
             self.went_back();
-            conn.tx_mode.store(MODE_TCP, Ordering::Release);
+            self.sends_over_tcp();
         }
+    }
+
+    /// The ring is the way no more. Under the direction's lock.
+    fn sends_over_tcp(&self) {
+        self.cork_goes_back();
+        self.conn.tx_mode.store(MODE_TCP, Ordering::Release);
     }
 
     /// Bytes that went to TCP behind the library's back since this side switched come before those
@@ -100,7 +106,7 @@ impl Ctx<'_> {
         let _tx = conn.lock_tx();
         if conn.tx_mode.load(Ordering::Acquire) == MODE_RING {
             conn.raise(flag::TX_TCP | flag::LATE);
-            conn.tx_mode.store(MODE_TCP, Ordering::Release);
+            self.sends_over_tcp();
         }
     }
 
@@ -173,7 +179,7 @@ impl Ctx<'_> {
             return false;
         }
         link.say_back_on_tcp();
-        conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        self.sends_over_tcp();
         true
     }
 
@@ -236,7 +242,7 @@ impl Ctx<'_> {
         if let Some(link) = self.link() {
             link.say_back_on_tcp();
         }
-        conn.tx_mode.store(MODE_TCP, Ordering::Release);
+        self.sends_over_tcp();
     }
 
     /// Whether the peer has left the ring and is owed bytes of it.

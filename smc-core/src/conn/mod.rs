@@ -22,6 +22,7 @@
 //! needs       options that only the kernel's TCP can honour
 //! ```
 mod client;
+mod cork;
 pub(crate) mod close;
 mod copies;
 pub(crate) mod demote;

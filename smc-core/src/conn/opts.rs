@@ -32,8 +32,14 @@ impl Ctx<'_> {
         real: impl FnOnce() -> isize,
     ) -> Ret {
         let Some(bit) = self.mark_bit(level, name) else {
-            let answer = self.ask_by_mapping((level, name), value, len);
-            return answer.unwrap_or_else(|| Ok(real()));
+            if let Some(answer) = self.ask_by_mapping((level, name), value, len) {
+                return answer;
+            }
+            let result = real();
+            if result == 0 {
+                self.reads_cork((level, name), value, len)?;
+            }
+            return Ok(result);
         };
         let result = real();
         if result == 0 {
@@ -76,6 +82,9 @@ impl Ctx<'_> {
                 self.conn.lower(view);
             }
             return Ok(0);
+        }
+        if let Some(answer) = self.sets_cork((level, name), value, len) {
+            return answer;
         }
         if is_of_mark(level, name) {
             self.conn.raise(flag::OWN_OPTIONS);

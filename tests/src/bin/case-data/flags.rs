@@ -139,6 +139,31 @@ pub(crate) fn send(subject: &Subject) {
         let read = conn.peer_reads(105);
         say!("option {name}={level}: {set} {got:?}, {} {}, peer read {read}", sent[0], sent[1]);
     }
+    corked(subject);
+}
+
+/// TCP_CORK at any length, and what is left of it when a connection goes back to TCP.
+fn corked(subject: &Subject) {
+    let (tcp, cork) = (libc::IPPROTO_TCP, libc::TCP_CORK);
+    for last in [0, 1] {
+        let conn = subject.connect();
+        for level in [1, 0, 7, last] {
+            let set = sys::setsockopt(conn.fd, tcp, cork, level);
+            let whole = sys::getsockopt::<i32>(conn.fd, tcp, cork);
+            let byte = sys::getsockopt::<u8>(conn.fd, tcp, cork);
+            let three = sys::getsockopt::<[u8; 3]>(conn.fd, tcp, cork);
+            let long = sys::getsockopt::<[u8; 8]>(conn.fd, tcp, cork);
+            say!("cork {level}: {set} {whole:?} {byte:?} {three:?} {long:?}");
+        }
+        say!("too short {}", sys::setsockopt(conn.fd, tcp, cork, 1_u8));
+        let sent = [conn.send(100, 0), conn.send(5, 0)];
+        // The kernel has to obey this one.
+        let set = sys::setsockopt(conn.fd, tcp, libc::TCP_USER_TIMEOUT, 60_000);
+        let got = sys::getsockopt::<i32>(conn.fd, tcp, cork);
+        let more = [conn.send(100, 0), conn.send(5, 0)];
+        let off = sys::setsockopt(conn.fd, tcp, cork, 0);
+        say!("{sent:?}, back {set} {got:?}, {more:?}, {off}, peer read {}", conn.peer_reads(210));
+    }
 }
 
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
