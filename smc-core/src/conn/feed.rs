@@ -12,6 +12,9 @@ use crate::transport::{Link, Sender};
 
 /// Longest time between two looks at the TCP socket of a busy sender or receiver.
 pub(super) const LOOK_US: u64 = 1_000;
+/// The same for a sender that is registered in an epoll instance, which has its end from the kernel: of
+/// a thousand connections each would be looked at before each reply.
+const LOOK_IN_EPOLL_US: u64 = 100_000;
 
 static SPIN: Spin = Spin::new();
 
@@ -89,7 +92,11 @@ impl Ctx<'_> {
     fn look_at_peer(&self, tx: &mut TxGuard<'_>) {
         let now = clock::ticks();
         let passed = now.wrapping_sub(tx.looked);
-        if self.conn.has(flag::TCP_NEWS) || passed >= clock::us_to_ticks(LOOK_US) {
+        if self.conn.has(flag::TCP_NEWS)
+            || (passed >= clock::us_to_ticks(LOOK_US)
+                && (passed >= clock::us_to_ticks(LOOK_IN_EPOLL_US)
+                    || !self.conn.has(flag::IN_EPOLL)))
+        {
             tx.looked = now;
             self.look_at_tcp();
         }

@@ -28,14 +28,11 @@ pub(crate) fn sendfile(
         drop(inside);
         return Ok(ctx.sent_tcp_counted(sent));
     }
-    // The kernel wants a source that it can seek in.
-    let here = match raw::lseek(input, 0, libc::SEEK_CUR) {
-        Ok(here) => here,
-        Err(Errno(libc::ESPIPE)) if offset.is_null() => return Err(Errno::INVAL),
-        Err(errno) => return Err(errno),
-    };
     let count = count.min(COUNT_MAX);
     let own_offset = !offset.is_null();
+    // With an offset the first read says the same.
+    let mut looked = !own_offset || count == 0;
+    let here = if looked { place_in(input, own_offset)? } else { 0 };
     let start = if own_offset { fetch(offset)? } else { here as i64 };
     let Ok(mut at) = u64::try_from(start) else { return Err(Errno::INVAL) };
     let mut done = 0;
@@ -53,6 +50,10 @@ pub(crate) fn sendfile(
             Fed::Kernel if done == 0 => return Ok(ctx.sent_tcp_counted(real())),
             Fed::Kernel => break None,
             Fed::Failed(errno) => break Some(errno),
+            Fed::Full(_) if !looked && done == 0 => {
+                place_in(input, own_offset)?;
+                looked = true;
+            }
             Fed::Full(full) => match waits.wait(full) {
                 Ok(Woken::Restart) if done > 0 => break Some(Errno::INTR),
                 Ok(_) => {}
@@ -72,6 +73,14 @@ pub(crate) fn sendfile(
         raw::lseek(input, at as i64, libc::SEEK_SET)?;
     }
     Ok(done.cast_signed())
+}
+
+/// Where the source stands: the kernel wants one that it can seek in.
+fn place_in(input: c_int, own_offset: bool) -> Result<usize, Errno> {
+    match raw::lseek(input, 0, libc::SEEK_CUR) {
+        Err(Errno(libc::ESPIPE)) if !own_offset => Err(Errno::INVAL),
+        other => other,
+    }
 }
 
 /// Reads as much of the file as fits into the ring; how much. Nothing: the file has ended.

@@ -4,7 +4,7 @@ use smc_tests::harness::net::{
     accept_warm, close, dial_warm, recv, recv_exact, send, send_all, send_file, serve, warm_client,
     Errno, Fd,
 };
-use smc_tests::harness::process::{child, kill, pause_ms, wait};
+use smc_tests::harness::process::{child, kill, pause_ms, pipe, read_byte, wait, write_byte};
 use smc_tests::harness::ready;
 use smc_tests::harness::role::announce;
 use smc_tests::say;
@@ -35,14 +35,18 @@ fn block_in(call: &str, fd: Fd) {
     }
 }
 
-/// Runs `body` in a child and kills it where it has come to after a while.
-fn killed(body: impl FnOnce()) {
+/// Runs `body` in a child, which says when it is about to block, and kills it where it has come to
+/// a while later.
+fn killed(body: impl FnOnce(&dyn Fn())) {
+    let (reads, writes) = pipe();
     let pid = child(|| {
-        body();
+        body(&|| write_byte(writes));
         0
     });
-    // The victim warms up, blocks, and is killed there.
-    pause_ms(300);
+    read_byte(reads);
+    pause_ms(200);
+    close(reads).unwrap();
+    close(writes).unwrap();
     kill(pid, libc::SIGKILL).unwrap();
     let left = wait(pid);
     assert_eq!(left, "signal 9", "the victim did not stay in its call");
@@ -95,8 +99,9 @@ fn survive(call: &str, fd: Fd) {
 pub(crate) fn victim_server(call: &str) {
     let (listener, port) = serve();
     announce(port);
-    killed(|| {
+    killed(|is_warm| {
         let fd = accept_warm(listener);
+        is_warm();
         block_in(call, fd);
     });
 }
@@ -131,8 +136,9 @@ pub(crate) fn late_survivor_client(port: u16) {
 pub(crate) fn late_victim_server() {
     let (listener, port) = serve();
     announce(port);
-    killed(|| {
+    killed(|is_warm| {
         let all = [(); 4].map(|()| accept_warm(listener));
+        is_warm();
         block_in("recv", all[0]);
     });
     // The process lives on, and with it the group.
@@ -141,7 +147,11 @@ pub(crate) fn late_victim_server() {
 
 /// The client dies.
 pub(crate) fn victim_client(port: u16, call: &str) {
-    killed(|| block_in(call, dial_warm(port)));
+    killed(|is_warm| {
+        let fd = dial_warm(port);
+        is_warm();
+        block_in(call, fd);
+    });
     // The server is as good as new for the next one.
     let fd = dial_warm(port);
     warm_client(fd);
