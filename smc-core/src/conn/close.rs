@@ -26,10 +26,7 @@ impl Ctx<'_> {
             // Under the lock: what other threads send is before this, or fails. The FIN follows.
             let _tx = self.lay_copies(libc::MSG_MORE);
             conn.raise(flag::TX_SHUT);
-            if let Some((own, _)) = self.lines() {
-                // Release: pairs with the Acquire of a reader; all that was sent is there.
-                own.flags.fetch_or(flags::DONE_WRITING, Ordering::Release);
-            }
+            self.say_the_end(flags::DONE_WRITING);
         }
         let ended_tx = ends_tx || conn.has(flag::TX_SHUT);
         let ended_rx = ends_rx || conn.has(flag::RX_SHUT);
@@ -47,15 +44,22 @@ impl Ctx<'_> {
         Ok(result)
     }
 
+    /// The peer's readers learn of the end, which TCP is about to bring, and are told of it before what
+    /// other connections bring later.
+    fn say_the_end(&self, how: u32) {
+        let Some(group) = self.group() else { return };
+        let (own, _) = group.lines(self.conn);
+        // Release: pairs with the Acquire of a reader; all that was sent is there.
+        own.flags.fetch_or(how, Ordering::Release);
+        group.note_end(self.conn);
+    }
+
     /// The last descriptor of the last process is about to be closed.
     pub(crate) fn last_close(&self) {
         let conn = self.conn;
         if conn.phase() == phase::ATTACHED {
             self.send_last();
-            if let Some((own, _)) = self.lines() {
-                // Release: pairs with the Acquire of a reader; all that was sent is there.
-                own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
-            }
+            self.say_the_end(flags::CLOSED | flags::DONE_WRITING);
         }
         if matches!(conn.phase(), phase::OFFERED | phase::PLAIN) && !conn.has(flag::CLIENT) {
             self.process.forecast.lived_short();
@@ -89,9 +93,8 @@ impl Ctx<'_> {
         if conn.has(flag::MARKED) {
             self.unmark_all();
         }
-        if let Some((own, _)) = self.lines().filter(|_| conn.phase() == phase::ATTACHED) {
-            // Release: as in `last_close`.
-            own.flags.fetch_or(flags::CLOSED | flags::DONE_WRITING, Ordering::Release);
+        if conn.phase() == phase::ATTACHED {
+            self.say_the_end(flags::CLOSED | flags::DONE_WRITING);
         }
         self.process.device.asides.drop_of(self.index);
         {

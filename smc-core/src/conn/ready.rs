@@ -20,6 +20,9 @@ const STICKY: u32 =
 
 /// Looks at a FIN or a reset that is just arriving.
 const ARRIVING: u32 = 4096;
+/// The same at an end of which the peer has only said that it comes: it may have to wait for something
+/// before, and tells of it in time; the kernel does in any case.
+const ANNOUNCED: u32 = 64;
 
 impl Ctx<'_> {
     /// Events that are there now, of those wanted (errors and hang-ups always).
@@ -115,20 +118,24 @@ impl Ctx<'_> {
         conn.lower(flag::TCP_NEWS);
         let asked = libc::POLLIN | libc::POLLOUT | libc::POLLPRI | libc::POLLRDHUP;
         let mut revents = raw::poll_now(self.fd(), asked);
-        for _ in 0..ARRIVING {
+        let ends = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
+        for look in 0..ARRIVING {
             // The kernel counts a FIN as something to read before it calls it an end, and a reset as
-            // an error before it hangs up. The peer's word comes first and brings us here.
+            // an error before it hangs up. The peer's word comes first and brings us here, at times
+            // before either is there.
+            let none = look < ANNOUNCED
+                && revents & (ends | libc::POLLIN) == 0
+                && self.link().is_some_and(|link| link.peer().ended());
             let fin = revents & (libc::POLLIN | libc::POLLRDHUP) == libc::POLLIN
                 && tcp::queued_in(self.fd()) == Ok(0);
             let reset = revents & (libc::POLLERR | libc::POLLHUP) == libc::POLLERR
                 && self.link().is_some_and(|link| link.peer().ended());
-            if !fin && !reset {
+            if !fin && !reset && !none {
                 break;
             }
             raw::yield_now();
             revents = raw::poll_now(self.fd(), asked);
         }
-        let ends = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
         if revents & ends != 0 && self.judge_end(revents & !libc::POLLIN) {
             revents = raw::poll_now(self.fd(), asked);
         }

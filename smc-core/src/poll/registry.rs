@@ -92,14 +92,14 @@ impl Member {
         }
     }
 
-    /// Asks for a look at a connection slot, which is ready since `at` unless it was before.
+    /// Asks for a look at a connection slot, which is ready since `at` unless it was before: the kernel
+    /// may be asked before the ring.
     #[inline(always)]
     pub(super) fn note(&mut self, slot: usize, at: u64) {
         let (word, bit) = (slot % CONNS / 64, 1 << (slot % 64));
-        if self.pending[word] & bit == 0 {
-            self.pending[word] |= bit;
-            self.since[slot % CONNS] = at;
-        }
+        let since = &mut self.since[slot % CONNS];
+        *since = if self.pending[word] & bit == 0 { at } else { at.min(*since) };
+        self.pending[word] |= bit;
     }
 }
 

@@ -54,6 +54,33 @@ pub fn announce(
     }
 }
 
+/// Notes for all who collect ready bits that connection `conn` has news which wake them by another way,
+/// so that they are told of in their turn.
+#[cold]
+pub fn note(conn: usize, peer: &Line, slots: &[WaitSlot], note_time: impl Fn()) {
+    let conn = conn & (CONNS - 1);
+    // Relaxed: who comes to want it looks for itself.
+    for index in bits(peer.want_ready.load(Ordering::Relaxed)) {
+        if let Some(slot) = slots.get(index) {
+            set_ready(slot, conn, &note_time);
+        }
+    }
+}
+
+/// Sets a connection's bit; true: it was not set.
+#[inline(always)]
+fn set_ready(slot: &WaitSlot, conn: usize, note_time: &impl Fn()) -> bool {
+    let (word, bit) = (&slot.ready[conn >> 6], 1_u64 << (conn & 63));
+    // Relaxed: see "A and the fence in take_ready".
+    let sets = word.load(Ordering::Relaxed) & bit == 0;
+    if sets {
+        note_time();
+        // Release: pairs with the Acquire in take_ready.
+        word.fetch_or(bit, Ordering::Release);
+    }
+    sets
+}
+
 /// Whether there is but one sleeper, it is awake, and the bit that it wants is set: as [`tell`] finds
 /// it, with the same loads in the same order.
 #[inline(always)]
@@ -141,15 +168,9 @@ fn tell(
     mut ring_bell: impl FnMut(usize),
 ) {
     let conn = conn & (CONNS - 1);
-    let bit = 1_u64 << (conn & 63);
     for index in bits(ready | bell) {
         let Some(slot) = slots.get(index) else { break };
-        let word = &slot.ready[conn >> 6];
-        // Relaxed: see "A and the fence in take_ready".
-        if ready >> index & 1 != 0 && word.load(Ordering::Relaxed) & bit == 0 {
-            note_time();
-            // Release: pairs with the Acquire in take_ready.
-            word.fetch_or(bit, Ordering::Release);
+        if ready >> index & 1 != 0 && set_ready(slot, conn, &note_time) {
             // Fence B.
             fence_after_rmw();
         }

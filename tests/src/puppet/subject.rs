@@ -59,6 +59,11 @@ impl Subject {
         self.connect_with(Buffers::default())
     }
 
+    /// Whether connections are warmed up.
+    pub fn is_warm(&self) -> bool {
+        self.warm
+    }
+
     /// A connection that has carried nothing yet.
     pub fn connect_new(&self) -> Conn {
         self.open(Buffers::default())

@@ -290,6 +290,16 @@ impl Group {
         doorbell::announce(slot, peer, self.peer_slots(), note_time, ring_bell);
     }
 
+    /// Notes for the peer's epoll instances that the end of a slot's connection is on its way; the
+    /// kernel wakes them.
+    #[cold]
+    pub(crate) fn note_end(&self, conn: &Conn) {
+        let (own, peer) = self.lines(conn);
+        let slot = conn.slot.load(Ordering::Relaxed) as usize;
+        let note_time = || own.since.store(clock::short(clock::ticks()), Ordering::Relaxed);
+        doorbell::note(slot, peer, self.peer_slots(), note_time);
+    }
+
     /// Tells sleepers of this side what the peer will not: there is room again.
     #[cold]
     pub(crate) fn announce_own(&self, conn: &Conn, device: &Device) {

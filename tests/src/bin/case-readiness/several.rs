@@ -2,7 +2,7 @@
 
 use super::matrix::{ET, IN, OUT, RDHUP};
 use smc_tests::puppet::wait::{self, Epoll};
-use smc_tests::puppet::{show, sys, Subject};
+use smc_tests::puppet::{show, sys, Conn, Subject};
 use smc_tests::say;
 
 /// One event for each descriptor, with all its bits.
@@ -93,6 +93,10 @@ pub(crate) fn in_order(subject: &Subject) {
             say!("{name}: then {}", epoll.twice());
         }
     }
+    // Of a connection that is on its way to a ring the kernel speaks first: it knows no times.
+    if subject.is_warm() {
+        ends_in_order(subject, &conns);
+    }
     // One that is new, and speaks before another that is not.
     let new = subject.connect_new();
     let epoll = Epoll::new();
@@ -102,6 +106,40 @@ pub(crate) fn in_order(subject: &Subject) {
     conns[0].peer_sends(10);
     say!("a new one first: {:?}", epoll.wait_in_order(4, 0));
     conns.clear();
+}
+
+/// Ends have their place, too: each way of ending after the words of one and before those of another.
+fn ends_in_order(subject: &Subject, conns: &[Conn]) {
+    for (name, kind) in [("level", 0), ("edge", ET)] {
+        for how in ["close", "shut", "reset"] {
+            let ended = subject.connect();
+            let epoll = Epoll::new();
+            for (id, conn) in conns.iter().enumerate() {
+                epoll.add(conn.fd, IN | kind, id as u64);
+            }
+            epoll.add(ended.fd, IN | kind, 9);
+            let _ = epoll.twice();
+            conns[2].peer_sends(10);
+            match how {
+                "close" => ended.peer_closes(),
+                "shut" => assert_eq!(ended.peer_shuts(libc::SHUT_WR), 0),
+                _ => ended.peer_resets(),
+            }
+            conns[1].peer_sends(10);
+            let told: Vec<u64> = (0..3)
+                .flat_map(|_| epoll.wait_in_order(1, 0))
+                .map(|(id, _)| {
+                    if id < 9 {
+                        assert!(conns[usize::try_from(id).unwrap()].takes(10));
+                    } else {
+                        epoll.control(libc::EPOLL_CTL_DEL, ended.fd, 0, 0);
+                    }
+                    id
+                })
+                .collect();
+            say!("{name}, {how} between: told {told:?}");
+        }
+    }
 }
 
 /// One socket in two epolls: both say so, each by its own rule.
