@@ -98,8 +98,12 @@ impl Member {
     pub(super) fn note(&mut self, slot: usize, at: u64) {
         let (word, bit) = (slot % CONNS / 64, 1 << (slot % 64));
         let since = &mut self.since[slot % CONNS];
-        *since = if self.pending[word] & bit == 0 { at } else { at.min(*since) };
-        self.pending[word] |= bit;
+        if self.pending[word] & bit == 0 {
+            self.pending[word] |= bit;
+            *since = at;
+        } else if at < *since {
+            *since = at;
+        }
     }
 }
 
