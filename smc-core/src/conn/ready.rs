@@ -22,7 +22,7 @@ const STICKY: u32 =
 const ARRIVING: u32 = 4096;
 /// The same at an end of which the peer has only said that it comes: it may have to wait for something
 /// before, and tells of it in time; the kernel does in any case.
-const ANNOUNCED: u32 = 64;
+const ANNOUNCED: u32 = 16;
 
 impl Ctx<'_> {
     /// Events that are there now, of those wanted (errors and hang-ups always).
@@ -125,7 +125,7 @@ impl Ctx<'_> {
             // before either is there.
             let none = look < ANNOUNCED
                 && revents & (ends | libc::POLLIN) == 0
-                && self.link().is_some_and(|link| link.peer().ended());
+                && self.link().is_some_and(|link| link.peer().brings_end());
             let fin = revents & (libc::POLLIN | libc::POLLRDHUP) == libc::POLLIN
                 && tcp::queued_in(self.fd()) == Ok(0);
             let reset = revents & (libc::POLLERR | libc::POLLHUP) == libc::POLLERR

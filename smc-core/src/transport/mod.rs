@@ -139,6 +139,12 @@ impl Peer {
         self.closed | self.done_writing | self.back_on_tcp
     }
 
+    /// TCP tells of its end, or is about to.
+    #[inline(always)]
+    pub(crate) fn brings_end(self) -> bool {
+        (self.closed | self.done_writing) & !self.back_on_tcp
+    }
+
     /// It has asked for what this end sends, or has sent, to go elsewhere.
     #[inline(always)]
     pub(crate) fn wants_tcp(self) -> bool {
