@@ -51,6 +51,10 @@ pub fn connect(
         ctx.mark();
     }
     let result = outside(real);
+    if !ctx.is_current() {
+        // A handler that interrupted it has closed the number.
+        return Ok(result);
+    }
     if ctx.conn.phase() == phase::FRESH && (result == 0 || is_under_way()) {
         count_connection(ctx.process);
         ctx.conn.raise(flag::CLIENT);
