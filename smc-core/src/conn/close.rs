@@ -100,11 +100,10 @@ impl Ctx<'_> {
         {
             let _tx = conn.lock_tx();
             let _rx = conn.lock_rx();
-            self.cork_goes_back();
             conn.raise(flag::TX_TCP | flag::RX_TCP);
             conn.lower(flag::CONSENTED | flag::PEER_GONE | flag::FIN);
             conn.lower(flag::TX_SHUT | flag::RX_SHUT | flag::TCP_NEWS);
-            conn.tx_mode.store(MODE_TCP, Ordering::Release);
+            self.sends_over_tcp();
             conn.rx_mode.store(MODE_TCP, Ordering::Release);
         }
         let group = self.group().filter(|_| conn.phase() == phase::ATTACHED);

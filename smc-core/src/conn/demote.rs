@@ -83,7 +83,7 @@ impl Ctx<'_> {
     }
 
     /// The ring is the way no more. Under the direction's lock.
-    fn sends_over_tcp(&self) {
+    pub(super) fn sends_over_tcp(&self) {
         self.cork_goes_back();
         self.conn.tx_mode.store(MODE_TCP, Ordering::Release);
     }

@@ -42,19 +42,17 @@ impl Left {
     }
 }
 
-macro_rules! const_unless_loom {
-    ($(#[$doc:meta])* pub fn $name:ident() -> Self $body:block) => {
-        #[cfg(not(loom))] $(#[$doc])* pub const fn $name() -> Self $body
-        #[cfg(loom)] $(#[$doc])* pub fn $name() -> Self $body
-    };
-}
-
 impl Uses {
-    const_unless_loom! {
-        /// Of a record that nobody has.
-        pub fn none() -> Self {
-            Self(AtomicU64::new(0))
-        }
+    /// Of a record that nobody has.
+    #[cfg(not(loom))]
+    pub const fn none() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// The same, where no static can hold it.
+    #[cfg(loom)]
+    pub fn none() -> Self {
+        Self(AtomicU64::new(0))
     }
 
     /// What there is now.

@@ -30,7 +30,8 @@ fn folder_server() {
     const DOWNLOADS: usize = 24;
     const SIZE: usize = 4 << 20;
     in_every_pairing(&["python3", "curl"], Expect::SomeRingAtOnce, |session| {
-        fs::write(session.folder().join("file"), body(SIZE))?;
+        let file = body(SIZE);
+        fs::write(session.folder().join("file"), &file)?;
         let port = session.port();
         let words = format!("-m http.server --bind 127.0.0.1 {port}");
         let mut server = session.server("python3").words(words).listening(port)?;
@@ -40,8 +41,7 @@ fn folder_server() {
         }
         client.output(session.limit())?;
         for number in 0..DOWNLOADS {
-            let got = fs::read(session.folder().join(format!("got-{number}")))?;
-            assert!(got == body(SIZE), "download {number} differs: {} bytes", got.len());
+            session.assert_got(number, &file);
         }
         server.stop_by(libc::SIGINT)?;
         Ok(())

@@ -55,6 +55,12 @@ impl Session {
         self.scratch.path()
     }
 
+    /// The client has stored a file as `got-NUMBER`, whole and unchanged.
+    pub(crate) fn assert_got(&self, number: usize, whole: &[u8]) {
+        let got = std::fs::read(self.folder().join(format!("got-{number}"))).unwrap();
+        assert!(got == whole, "got-{number} differs: {} of {} bytes", got.len(), whole.len());
+    }
+
     /// A time in which any program of the session ends, even on a busy machine.
     pub(crate) fn limit(&self) -> Duration {
         Duration::from_secs(90)

@@ -16,7 +16,8 @@ fn openssl_server() {
         let key = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1";
         let key = format!("{key} -keyout key.pem -out cert.pem");
         session.helper("openssl").words(key).output(session.limit())?;
-        fs::write(folder.join("file"), body(SIZE))?;
+        let file = body(SIZE);
+        fs::write(folder.join("file"), &file)?;
         let port = session.port();
         let words = format!("s_server -accept 127.0.0.1:{port} -naccept {DOWNLOADS} -WWW");
         let server = session.server("openssl").words(words);
@@ -25,8 +26,7 @@ fn openssl_server() {
             let url = format!("https://127.0.0.1:{port}/file");
             let words = format!("-sS --fail --cacert cert.pem -o got-{number} {url}");
             session.client("curl").words(words).output(session.limit())?;
-            let got = fs::read(folder.join(format!("got-{number}")))?;
-            assert!(got == body(SIZE), "download {number} differs: {} bytes", got.len());
+            session.assert_got(number, &file);
         }
         // It has had its downloads.
         assert!(server.wait(session.limit())?.success());

@@ -64,9 +64,8 @@ fn curl() {
                 client = client.words(format!("-o got-{number} {url}"));
             }
             client.output(session.limit())?;
-            for (number, (name, size)) in files.into_iter().enumerate() {
-                let got = fs::read(session.folder().join(format!("got-{number}")))?;
-                assert!(got == body(size), "{name} differs: {} of {size} bytes", got.len());
+            for (number, (_, size)) in files.into_iter().enumerate() {
+                session.assert_got(number, &body(size));
             }
             server.stop()?;
             Ok(())
